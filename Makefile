@@ -1,0 +1,35 @@
+# The two commands of the README: `make search` and `make test`. Both make the environment first.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+export OMP_WAIT_POLICY := PASSIVE
+
+.PHONY: env search test lint format bench docs clean
+
+env: $(VENV)/.done
+
+$(VENV)/.done: pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q -c constraints.txt "torch==2.13.0"
+	$(BIN)/pip install -q -c constraints.txt -e ".[dev,chgnet,sevennet,mattersim-slim,server]"
+	$(BIN)/pip install -q -c constraints.txt --no-deps mattersim
+	@touch $@
+
+search: env
+	$(BIN)/anchor search
+
+test: env
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+lint: env
+	$(BIN)/ruff check --fix . && $(BIN)/ruff format . && $(BIN)/mypy
+
+bench: env
+	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+docs: env
+	$(BIN)/python -m anchor.cli.reference docs/cli.md
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,38 @@
+"""The `anchor` command: thin commands over the Python API.
+
+Modules under `anchor.cli` import torch, pymatgen and other heavy packages inside their commands, so that
+`anchor --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import typer
+
+from anchor.errors import AnchorError, InputError
+
+app = typer.Typer(
+    name="anchor",
+    help="Discover stable crystals: a learned composition policy around a frozen structure prior.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def run() -> None:
+    """Entry point: exit code 0 = done, 1 = it failed, 2 = the input is wrong."""
+    try:
+        app()
+    except AnchorError as error:
+        if "--json" in sys.argv:
+            print(json.dumps({"error": error.message, "hint": error.hint}))
+        else:
+            print(f"error: {error}", file=sys.stderr)
+        sys.exit(2 if isinstance(error, InputError) else 1)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(1)
