@@ -1,4 +1,4 @@
-"""Imports point along the flow of the paper's Figure 1 only, and rewards never reach a prior or the policy."""
+"""Imports point along the flow of the paper's Figure 1 only: rewards never reach a prior or the policy."""
 
 import ast
 from pathlib import Path

@@ -65,4 +65,8 @@ def progress(items: Iterable[T], *, total: int, label: str) -> Iterator[T]:
             tenth = done * 10 // total
             elapsed = time.monotonic() - start
             left = elapsed / done * (total - done)
-            print(f"{label}: {done}/{total}, {elapsed:.0f} s, about {left:.0f} s left", file=sys.stderr, flush=True)
+            print(
+                f"{label}: {done}/{total}, {elapsed:.0f} s, about {left:.0f} s left",
+                file=sys.stderr,
+                flush=True,
+            )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from ase import Atoms
@@ -17,7 +19,7 @@ from anchor.errors import InputError
 class Crystals:
     """A batch of n ordered, fully periodic crystals with n_atoms atoms in all.
 
-    Atoms of one crystal are contiguous, crystals follow each other in order. Arrays are never changed in place.
+    Atoms of one crystal are contiguous, crystals follow in order. Arrays are never changed in place.
 
     Attributes:
         counts: Atoms per crystal.  # [n], int64
@@ -80,10 +82,9 @@ class Crystals:
         return [_reduced_formula(self.numbers[a:b]) for a, b in self._spans()]
 
     def _spans(self) -> Iterator[tuple[int, int]]:
-        offsets = self.offsets.tolist()
-        yield from zip(offsets[:-1], offsets[1:], strict=True)
+        yield from itertools.pairwise(self.offsets.tolist())
 
-    def __getitem__(self, index: int | slice | ArrayLike) -> Crystals:
+    def __getitem__(self, index: int | slice | Sequence[int] | NDArray[Any]) -> Crystals:
         """A batch of the chosen crystals (an integer gives a batch of one)."""
         chosen = np.atleast_1d(np.arange(len(self))[index])
         offsets = self.offsets
@@ -180,7 +181,9 @@ class Crystals:
         batch = [atoms] if isinstance(atoms, Atoms) else list(atoms)
         for i, item in enumerate(batch):
             if not all(item.pbc):
-                raise InputError(f"structure {i} ({item.get_chemical_formula()}) is not periodic: {item.pbc=}")
+                raise InputError(
+                    f"structure {i} ({item.get_chemical_formula()}) is not periodic: {item.pbc=}"
+                )
         if not batch:
             return cls.empty()
         return cls(

@@ -1,0 +1,421 @@
+"""One configuration tree: every hyper-parameter of the paper, its value as default, its symbol and table.
+
+A configuration is made from the defaults, then a preset, then a YAML file, then `--set a.b=c` overrides:
+
+>>> from anchor.config import load_config
+>>> loaded = load_config(overrides=["grpo.group_size=16"])
+>>> loaded.config.grpo.group_size, loaded.sources["grpo.group_size"]
+(16, '--set')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from anchor.errors import InputError, nearest
+
+Positive = Annotated[float, Field(gt=0)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
+class Section(BaseModel):
+    """Part of the tree: unknown names are refused, values are checked, nothing changes after loading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+class ActionSpace(Section):
+    """Which compositions may be proposed (paper: app. D.1, tab:hparams 'Action space'). Limits are masks."""
+
+    k: tuple[int, ...] = Field((2, 3, 4), description="𝒦, admissible numbers of distinct elements")
+    max_atoms: int = Field(20, ge=2, le=20, description="N, most atoms per cell")
+    min_atoms: int = Field(2, ge=2, le=20, description="fewest atoms per cell (ours)")
+    max_atoms_per_element: int = Field(12, ge=1, le=19, description="most atoms of one element")
+    elements: tuple[str, ...] | None = Field(
+        None, description="only these elements; none: all 84 of tab:elements"
+    )
+    exclude: tuple[str, ...] = Field((), description="never these elements")
+    must_contain: tuple[str, ...] = Field((), description="every composition has these elements")
+    max_counts: dict[str, int] = Field({}, description="most atoms of single elements, e.g. {O: 8}")
+    min_counts: dict[str, int] = Field({}, description="fewest atoms of single elements where they occur")
+    allow_loose_references: bool = Field(
+        False,
+        description="also search elements whose energy reference is under-determined (Pm, Ac, Pa, Tc, …)",
+    )
+
+    @model_validator(mode="after")
+    def _possible(self) -> ActionSpace:
+        if not self.k or not set(self.k) <= {2, 3, 4}:
+            raise ValueError(f"k must be a non-empty subset of 2, 3, 4, not {self.k}")
+        if self.min_atoms > self.max_atoms:
+            raise ValueError(f"min_atoms {self.min_atoms} is larger than max_atoms {self.max_atoms}")
+        if both := set(self.must_contain) & set(self.exclude):
+            raise ValueError(f"{', '.join(sorted(both))}: both required and excluded")
+        if len(self.must_contain) > max(self.k):
+            raise ValueError(f"{len(self.must_contain)} required elements do not fit in k = {max(self.k)}")
+        return self
+
+
+class Policy(Section):
+    """Policy network (tab:hparams 'Policy network')."""
+
+    state_dim: int = Field(32, ge=1, description="state dim, projected sub-group summary (eq:state)")
+    hidden_dim: int = Field(256, ge=1, description="hidden dim, width of each head's MLP")
+    element_embedding: int = Field(32, ge=1, description="element embedding")
+    start_from: str | None = Field(
+        None, description="weights to start from: a file, 'default' for the shipped policy"
+    )
+
+
+class Grpo(Section):
+    """Group-relative policy optimisation (tab:hparams 'GRPO', eq:advantage, eq:ppo)."""
+
+    group_size: int = Field(32, ge=2, description="G, compositions per group; swept in app:stage1")
+    groups_per_step: int = Field(1, ge=1, description="groups per update (ours; the paper uses one)")
+    epochs: int = Field(2, ge=1, description="K, update epochs per step")
+    clip: Annotated[float, Field(gt=0, lt=1)] = Field(0.2, description="ε, PPO clip (eq:ppo)")
+    advantage_std_floor: Positive = Field(0.05, description="ε_A, floor of the group's std (eq:advantage)")
+    learning_rate: Positive = Field(1e-4, description="Adam learning rate")
+
+
+class Entropy(Section):
+    """Entropy bonus: schedule and controller (tab:hparams 'Entropy schedule', eq:loss, eq:hmax)."""
+
+    base: Positive = Field(7.5e-3, description="β_H base")
+    minimum: Annotated[float, Field(ge=0)] = Field(2e-3, description="β_H min")
+    maximum: Positive = Field(2.5e-2, description="β_H max")
+    target: Fraction = Field(0.85, description="target fraction of H_max")
+    deadband: Fraction = Field(0.03, description="half width of the controller's dead band")
+    gain: Annotated[float, Field(ge=0)] = Field(3.0, description="gain of the controller")
+    warmup: Fraction = Field(0.02, description="warm-up, fraction of the horizon")
+    warm_start: Fraction = Field(0.5, description="fraction of the base coefficient at step 0")
+    decay_start: Fraction = Field(1.0, description="where the cosine decay begins; 1: none within the budget")
+    horizon: int = Field(100_000, ge=1, description="structures the schedule is keyed to")
+    h_max: Literal["paper", "subgroup"] = Field(
+        "paper",
+        description="H_max over the whole vocabulary (eq:hmax), or over the rollout's sub-group (ours)",
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Entropy:
+        if not self.minimum <= self.base <= self.maximum:
+            raise ValueError(
+                f"minimum {self.minimum} <= base {self.base} <= maximum {self.maximum} does not hold"
+            )
+        return self
+
+
+class Novelty(Section):
+    """Continuous adaptive novelty (tab:novelty-hparams, eq:knn-novelty, eq:novelty)."""
+
+    mode: Literal["adaptive", "fixed", "binary", "creativity"] = Field(
+        "adaptive",
+        description="CAN, CAN without history, binary flag, Chemeleon2's creativity (app:explore_ablation)",
+    )
+    r_max: Positive = Field(7.0, description="r_max, RDF cut-off, Å")
+    n_bins: int = Field(80, ge=1, description="n_bins, RDF resolution")
+    k_nn: int = Field(10, ge=1, description="k_nn (k_cfg), neighbours")
+    bootstrap: Fraction = Field(0.75, description="ν_0, score of the first structure of an unknown formula")
+    history_cap: int = Field(20, ge=1, description="C_hist, first-in-first-out cap per formula")
+    sigma_floor: Positive | None = Field(
+        None, description="σ_floor, least RBF bandwidth; none: the reference's calibration (10th percentile)"
+    )
+    primitive: bool = Field(False, description="reduce to the primitive cell before embedding (ours)")
+
+
+class Gate(Section):
+    """Validity gate (tab:hparams 'Evaluator', eq:bond-thresh)."""
+
+    name: Literal["paper", "lemat"] = Field(
+        "paper", description="bonds and ICSD charges, or LeMat-GenBench's checks"
+    )
+    bond_tolerance: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.2, description="τ, fractional bond-length tolerance"
+    )
+    fallback_distance: Positive = Field(
+        1.2, description="d_floor, Å, for pairs of elements never seen together"
+    )
+    fallback: Literal["constant", "radii"] = Field(
+        "constant", description="d_floor for unseen pairs, or a floor from atomic radii (ours)"
+    )
+    oxidation_bounds: dict[str, tuple[int, int]] = Field(
+        {}, description="allowed oxidation states per element, e.g. {Fe: [2, 3]}; off in the paper"
+    )
+
+
+class Reward(Section):
+    """Reward (tab:hparams 'Reward', eq:reward)."""
+
+    alpha: tuple[Positive, ...] = Field(
+        (1.0, 4.0, 1.0, 1.0),
+        description="α, Dirichlet: stability, novelty, d_struct, d_comp, then own objectives",
+    )
+    weights: tuple[float, ...] | None = Field(None, description="fixed w instead of Dirichlet draws")
+    count_bonus: Annotated[float, Field(ge=0)] = Field(1.0, description="λ_c, count bonus; 0 switches it off")
+    invalid: Annotated[float, Field(lt=0)] = Field(-0.2, description="r_inv, reward of an invalid structure")
+    subgroup_mask: bool = Field(True, description="draw an element sub-group for each rollout (eq:subgroup)")
+    struct_bandwidth: Positive | None = Field(
+        None, description="bandwidth of K_struct; none: calibrated on the reference (the paper gives none)"
+    )
+    objectives: tuple[str, ...] = Field((), description="own objectives, 'package.module:function' (ours)")
+    order: Literal["paper", "fast"] = Field(
+        "fast", description="realise every sibling (paper), or skip what is known invalid by charge (fast)"
+    )
+
+    @model_validator(mode="after")
+    def _lengths(self) -> Reward:
+        if self.weights is not None and len(self.weights) != len(self.alpha):
+            raise ValueError(f"{len(self.weights)} weights for {len(self.alpha)} objectives (alpha)")
+        if len(self.alpha) != 4 + len(self.objectives):
+            raise ValueError(
+                f"alpha has {len(self.alpha)} entries for 4 + {len(self.objectives)} own objectives"
+            )
+        return self
+
+
+class Prior(Section):
+    """The frozen structure prior p(x | c) (app. D.2)."""
+
+    name: str = Field("templates", description="templates, omatg, kldm, crystalite, or a weights file")
+    query: Literal["cell", "reduced"] = Field(
+        "cell", description="ask with the atoms as proposed, or with the reduced formula (the paper)"
+    )
+    steps: int | None = Field(
+        None, ge=1, description="sampler steps; none: the prior's default (KLDM in the paper: 50)"
+    )
+
+
+class Relax(Section):
+    """Relaxation inside the reward (app. D.3)."""
+
+    potential: str = Field("mattersim-1m", description="training potential")
+    cell: bool = Field(False, description="relax the cell too; the paper's reward keeps it fixed")
+    max_steps: int = Field(100, ge=0, description="step budget")
+    fmax: Positive = Field(0.02, description="f_max, eV/Å")
+    optimizer: Literal["quasi-newton", "fire", "ase-bfgs"] = Field(
+        "quasi-newton", description="ours; the paper uses ASE's BFGS one by one ('ase-bfgs')"
+    )
+    chunk_atoms: int = Field(256, ge=1, description="atoms per batch of the potential")
+
+
+class Hull(Section):
+    """Convex hull of reference energies (app:reward/stability)."""
+
+    kind: Literal["union", "dft", "potential", "alex-mp"] = Field(
+        "union",
+        description="DFT hull, the potential's own energies of the reference, both, or MatterGen's Alex-MP",
+    )
+    path: Path | None = Field(None, description="file of the Alex-MP reference, for kind 'alex-mp'")
+
+
+class Evaluation(Section):
+    """Internal evaluation protocol (app:eval_protocol)."""
+
+    n: int = Field(1000, ge=1, description="N_eval, structures per seed")
+    seeds: int = Field(3, ge=1, description="sampling seeds")
+    potential: str = Field("mattersim-5m", description="evaluation potential")
+    cell: bool = Field(True, description="relax the lattice too (main-text tables)")
+    max_steps: int = Field(400, ge=0, description="step budget")
+    fmax: Positive = Field(0.02, description="f_max, eV/Å")
+    novel_above: Fraction = Field(0.5, description="Novel: ν(x) above this")
+    stable_below: float = Field(0.0, description="Stable: E_hull at most this, eV/atom")
+    metastable_below: float = Field(0.1, description="Meta: E_hull at most this, eV/atom")
+
+
+class Ddpo(Section):
+    """Reward fine-tuning of generators (tab:ddpo-hparams, eq:ddpo)."""
+
+    learning_rate: Positive = Field(5e-6, description="Adam learning rate")
+    batch_size: int = Field(16, ge=2, description="structures per episode")
+    epochs: int = Field(1, ge=1, description="inner epochs per batch")
+    clip: Annotated[float, Field(gt=0, lt=1)] = Field(0.05, description="ε, clip of the per-step ratio")
+    steps_kldm: int = Field(50, ge=1, description="denoising steps, KLDM-DNG")
+    steps_crystalite: int = Field(150, ge=1, description="denoising steps, Crystalite-DNG")
+    churn_window: tuple[float, float] = Field(
+        (0.2, 2.0), description="scored steps of Crystalite: churn noise in this window"
+    )
+    trust_region: Positive = Field(0.05, description="an epoch with mean |log η| above this is discarded")
+    checkpoint_every: int = Field(50, ge=1, description="episodes between checkpoints")
+    csp_learning_rate: Positive = Field(5e-5, description="reward-trained KLDM-CSP: learning rate")
+    csp_epochs: int = Field(2, ge=1, description="reward-trained KLDM-CSP: epochs")
+    csp_hold: int = Field(
+        50, ge=0, description="reward-trained KLDM-CSP: policy steps with the backbone held"
+    )
+    weights: Literal["mean", "balanced"] = Field(
+        "mean", description="w = Dirichlet mean, or (0.4, 0.4, 0.1, 0.1)"
+    )
+
+
+class Run(Section):
+    """How a campaign runs on this machine."""
+
+    seed: int = Field(0, description="seed of every random draw")
+    structures: int = Field(100_000, ge=1, description="budget: compositions proposed (tab:hparams 'budget')")
+    device: str = Field("cpu", description="cpu, cuda, cuda:1, mps")
+    threads: int | None = Field(None, ge=1, description="threads of the numerical libraries; none: all cores")
+    keep_policy_every: int = Field(
+        100, ge=1, description="steps between kept policy states; the latest is always kept"
+    )
+    loggers: tuple[Literal["tensorboard", "wandb"], ...] = Field((), description="further metric loggers")
+
+
+class Config(Section):
+    """Everything that decides a campaign's result."""
+
+    run: Run = Run()
+    action_space: ActionSpace = ActionSpace()
+    policy: Policy = Policy()
+    grpo: Grpo = Grpo()
+    entropy: Entropy = Entropy()
+    reward: Reward = Reward()
+    novelty: Novelty = Novelty()
+    gate: Gate = Gate()
+    prior: Prior = Prior()
+    relax: Relax = Relax()
+    hull: Hull = Hull()
+    evaluation: Evaluation = Evaluation()
+    ddpo: Ddpo = Ddpo()
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "default": {},
+    # The paper to the letter where our defaults are faster: order of evaluation, optimiser, prior query.
+    "paper": {
+        "reward": {"order": "paper"},
+        "prior": {"name": "kldm", "query": "reduced", "steps": 50},
+        "relax": {"optimizer": "ase-bfgs"},
+        "action_space": {"allow_loose_references": True},
+    },
+}
+
+
+@dataclass(frozen=True)
+class LoadedConfig:
+    """A configuration and where each value came from ('default', 'preset paper', a file's name, '--set')."""
+
+    config: Config
+    sources: dict[str, str] = field(default_factory=dict)
+
+    def describe(self) -> str:
+        """The effective configuration as YAML, each line naming its source unless it is the default."""
+        lines: list[str] = []
+        for section, values in self.config.model_dump(mode="json").items():
+            lines.append(f"{section}:")
+            for name, value in values.items():
+                text = (
+                    yaml.safe_dump(value, default_flow_style=True, width=10**6)
+                    .removesuffix("\n")
+                    .removesuffix("\n...")
+                )
+                source = self.sources.get(f"{section}.{name}", "default")
+                lines.append(f"  {name}: {text}" + ("" if source == "default" else f"  # {source}"))
+        return "\n".join(lines)
+
+
+def load_config(
+    path: Path | str | None = None, *, preset: str = "default", overrides: Sequence[str] = ()
+) -> LoadedConfig:
+    """Build the configuration from a preset, a YAML file and `a.b=value` overrides, later ones winning.
+
+    Raises:
+        InputError: An unknown name (with the nearest valid one), an impossible value, or an unreadable file.
+    """
+    if preset not in PRESETS:
+        raise InputError(f"unknown preset '{preset}'", nearest(preset, PRESETS))
+    layers = [(f"preset {preset}", PRESETS[preset])]
+    if path is not None:
+        layers.append((Path(path).name, _read_yaml(Path(path))))
+    layers += [("--set", _parse_override(text)) for text in overrides]
+
+    tree: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for source, layer in layers:
+        for section, name, value in _entries(layer, source):
+            tree.setdefault(section, {})[name] = value
+            sources[f"{section}.{name}"] = source
+    try:
+        return LoadedConfig(Config.model_validate(tree), sources)
+    except ValidationError as error:
+        raise InputError(_explain(error, sources)) from None
+
+
+def describe_fields() -> Iterator[tuple[str, str, str]]:
+    """(name, default, description) of every value of the tree, for the documentation."""
+    for section_name, section in Config.model_fields.items():
+        for name, info in type(section.default).model_fields.items():
+            yield f"{section_name}.{name}", str(info.default), info.description or ""
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(path.read_text())
+    except FileNotFoundError:
+        raise InputError(
+            f"no config file '{path}'", "see the defaults with: anchor search --print-config"
+        ) from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InputError(f"'{path}' is not readable YAML: {error}") from None
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise InputError(f"'{path}' must hold sections such as 'grpo:', not {type(content).__name__}")
+    return content
+
+
+def _parse_override(text: str) -> dict[str, Any]:
+    key, equals, value = text.partition("=")
+    parts = key.strip().split(".")
+    if not equals or len(parts) != 2:
+        raise InputError(
+            f"'--set {text}' is not of the form section.name=value", "for example: --set grpo.group_size=16"
+        )
+    try:
+        parsed = yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise InputError(f"the value in '--set {text}' is not readable: {error}") from None
+    return {parts[0]: {parts[1]: _number(parsed)}}
+
+
+def _number(value: Any) -> Any:
+    """YAML 1.1 reads '1e-4' as text; people mean a number."""
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _entries(layer: dict[str, Any], source: str) -> Iterator[tuple[str, str, Any]]:
+    """(section, name, value) of a layer, refusing unknown names."""
+    for section, values in layer.items():
+        if section not in Config.model_fields:
+            raise InputError(
+                f"unknown section '{section}' ({source})", nearest(str(section), Config.model_fields)
+            )
+        known = type(Config.model_fields[section].default).model_fields
+        if not isinstance(values, dict):
+            raise InputError(
+                f"section '{section}' ({source}) must hold names and values", f"it knows: {', '.join(known)}"
+            )
+        for name, value in values.items():
+            if name not in known:
+                raise InputError(f"unknown name '{section}.{name}' ({source})", nearest(str(name), known))
+            yield section, name, value
+
+
+def _explain(error: ValidationError, sources: dict[str, str]) -> str:
+    lines = []
+    for item in error.errors():
+        place = ".".join(str(part) for part in item["loc"])
+        source = sources.get(".".join(str(part) for part in item["loc"][:2]), "default")
+        message = item["msg"].removeprefix("Value error, ")
+        value = "" if isinstance(item["input"], (dict, BaseModel)) else f" (got {item['input']!r})"
+        lines.append(f"{place}: {message}{value}, from {source}")
+    return "\n".join(lines)
