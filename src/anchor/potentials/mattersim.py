@@ -1,0 +1,52 @@
+"""MatterSim-v1.0.0, 1M and 5M parameters: the paper's training and evaluation potentials."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from anchor.paths import sha256
+from anchor.potentials.base import GradientPotential
+from anchor.potentials.graph import Graph
+from anchor.potentials.m3gnet import M3GNet
+from anchor.potentials.state import geometry_dtype
+
+
+class MatterSim(GradientPotential):
+    """MatterSim from a checkpoint file. Energies are plain PBE (+U) totals, uncorrected.
+
+    Args:
+        path: Weight file as published; only tensors and plain values are unpickled.
+        name: As in the registry.
+        device: Where the network runs.
+        dtype: Of the network; the published weights are single precision.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        name: str = "mattersim",
+        device: str | torch.device = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+        weights = checkpoint["model"]
+        # An element that training never saw kept an energy shift of zero (Po, At, Rn, Fr, Ra).
+        seen = torch.nonzero(weights["normalizer.shift"].abs() > 1e-6).view(-1)
+        super().__init__(
+            name=name,
+            elements=frozenset(seen.tolist()),
+            energies_corrected=False,
+            checkpoint_hash=sha256(path),
+            device=device,
+            dtype=dtype,
+        )
+        self.cutoff = float(checkpoint["model_args"]["cutoff"])
+        weights = {key: value.to(dtype) for key, value in weights.items()}
+        network = M3GNet(weights, **checkpoint["model_args"], geometry=geometry_dtype(device))
+        self.network = network.requires_grad_(False).to(self._device).eval()
+
+    def energies(self, graph: Graph) -> torch.Tensor:
+        return graph.sum_per_system(self.network(graph))
