@@ -1,0 +1,108 @@
+"""`anchor doctor`: what works here, and what to install for the rest."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from importlib import metadata
+from typing import Any
+
+import typer
+
+from anchor.cli.common import JsonFlag, emit, print_table
+
+PACKAGES = (
+    "torch", "torch-sim-atomistic", "pymatgen", "ase", "numpy", "scipy", "spglib", "smact",
+    "chgnet", "sevenn", "mattersim", "mace-torch", "orb-models", "fairchem-core", "nequip",
+    "ray", "fastapi", "lmdb",
+)  # fmt: skip
+
+
+def doctor(json: JsonFlag = False) -> None:
+    """What is installed, which potentials and priors can run here, and why others cannot.
+
+    Example: anchor doctor
+    """
+    report = examine()
+    if json:
+        emit(report)
+        return
+    machine = report["machine"]
+    typer.echo(f"anchor {report['anchor']} on Python {machine['python']}, {machine['platform']}")
+    typer.echo(
+        f"devices: {', '.join(machine['devices'])}; {machine['cores']} cores, {machine['threads']} threads"
+    )
+    typer.echo(f"cache:   {machine['cache']}\n")
+    print_table(["package", "version"], report["packages"].items())
+    print_table(
+        ["potential", "ready", "why not, and the way out"],
+        ([p["name"], "yes" if p["ready"] else "no", p["reason"]] for p in report["potentials"]),
+    )
+    print_table(
+        ["prior", "ready", "why not, and the way out"],
+        ([p["name"], "yes" if p["ready"] else "no", p["reason"]] for p in report["priors"]),
+    )
+    print_table(
+        ["bundled data", "bytes", "sha256"],
+        ([f["file"], f["bytes"], f["sha256"][:16] + "…"] for f in report["files"]),
+    )
+    if report["problems"]:
+        typer.echo("problems:")
+        for problem in report["problems"]:
+            typer.echo(f"  - {problem}")
+
+
+def examine() -> dict[str, Any]:
+    """The whole report as one JSON-ready document."""
+    import torch
+
+    import anchor
+    from anchor.paths import BUNDLED, cache_dir, sha256
+    from anchor.potentials.registry import NAMES, availability
+    from anchor.priors import prior_availability
+
+    devices = ["cpu"]
+    devices += [f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count())]
+    devices += ["mps"] if torch.backends.mps.is_available() else []
+    potentials = [_row(name, availability(name)) for name in NAMES]
+    priors = [_row(name, state) for name, state in prior_availability().items()]
+    files = [
+        {"file": str(path.relative_to(BUNDLED)), "bytes": path.stat().st_size, "sha256": sha256(path)}
+        for path in sorted(BUNDLED.rglob("*"))
+        if path.is_file()
+    ]
+    problems = (
+        [f"no potential can run: {potentials[0]['reason']}"]
+        if not any(p["ready"] for p in potentials)
+        else []
+    )
+    return {
+        "anchor": anchor.__version__,
+        "machine": {
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+            "executable": sys.executable,
+            "devices": devices,
+            "cores": os.cpu_count(),
+            "threads": torch.get_num_threads(),
+            "cache": cache_dir(),
+        },
+        "packages": {name: _version(name) for name in PACKAGES},
+        "potentials": potentials,
+        "priors": priors,
+        "files": files,
+        "problems": problems,
+    }
+
+
+def _row(name: str, state: Any) -> dict[str, Any]:
+    reason = "" if state.ok else "; ".join(part for part in (state.reason, state.how_to_get) if part)
+    return {"name": name, "ready": state.ok, "reason": reason}
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"

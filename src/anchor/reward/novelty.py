@@ -1,0 +1,127 @@
+"""Continuous adaptive novelty, CAN (paper: app:reward/novelty).
+
+A structure is compared with structures of its own reduced formula only: those of the fixed reference and
+those the search itself has found. The lower of the two scores counts; then the structure joins the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import pdist
+
+Branch = Literal["bootstrap", "reference", "history", "both"]
+
+
+class EmbeddingIndex(Protocol):
+    """Known embeddings by reduced formula, as `anchor.data.reference.RdfIndex` offers them."""
+
+    @property
+    def sigma_floor(self) -> float: ...
+    def embeddings(self, formula: str) -> NDArray[np.float64]: ...
+    def bandwidth(self, formula: str) -> float: ...
+
+
+def knn_novelty(z: NDArray[np.float64], known: NDArray[np.float64], sigma: float, k_nn: int = 10) -> float:
+    """ν(z; Z) of eq:knn-novelty: one minus the mean RBF similarity to the k nearest embeddings of Z.
+
+    Args:
+        z: Embedding of the candidate.  # [d]
+        known: Embeddings of the same formula, at least one.  # [m, d]
+        sigma: RBF bandwidth.
+        k_nn: Neighbours; fewer when `known` is smaller.
+    """
+    squared = np.sort(((known - z) ** 2).sum(axis=1))[:k_nn]
+    return float(np.clip(1.0 - np.exp(-squared / (2.0 * sigma**2)).mean(), 0.0, 1.0))
+
+
+def median_bandwidth(known: NDArray[np.float64], floor: float) -> float:
+    """Median pairwise distance of a formula's embeddings, at least σ_floor; the floor below two entries."""
+    return max(float(np.median(pdist(known))), floor) if len(known) > 1 else floor
+
+
+@dataclass
+class History:
+    """Embeddings of what the search has found, first in first out, at most `cap` per reduced formula."""
+
+    cap: int = 20
+    _entries: dict[str, list[NDArray[np.float64]]] = field(default_factory=dict)
+
+    def embeddings(self, formula: str) -> NDArray[np.float64]:
+        """What is remembered of a formula, oldest first.  # [m, d], m = 0 for an unknown one"""
+        entries = self._entries.get(formula)
+        return np.stack(entries) if entries else np.zeros((0, 0))
+
+    def append(self, formula: str, z: NDArray[np.float64]) -> None:
+        """Remember one structure; the oldest of its formula leaves when there are more than `cap`."""
+        entries = self._entries.setdefault(formula, [])
+        entries.append(np.array(z, dtype=np.float64))
+        if len(entries) > self.cap:
+            del entries[0]
+
+    def __len__(self) -> int:
+        return sum(len(entries) for entries in self._entries.values())
+
+    def __contains__(self, formula: str) -> bool:
+        return formula in self._entries
+
+    def __iter__(self) -> Iterator[tuple[str, NDArray[np.float64]]]:
+        """All (formula, embedding), oldest first within a formula: appending them in order rebuilds it."""
+        return ((formula, z) for formula, entries in self._entries.items() for z in entries)
+
+
+@dataclass(frozen=True)
+class NoveltyScore:
+    """ν(x) and how it came about; NaN where an index had no structure of the formula."""
+
+    value: float
+    against_reference: float
+    against_history: float
+    branch: Branch
+
+
+def adaptive_novelty(
+    formula: str,
+    z: NDArray[np.float64],
+    reference: EmbeddingIndex,
+    history: History | None,
+    *,
+    k_nn: int = 10,
+    bootstrap: float = 0.75,
+    sigma_floor: float | None = None,
+) -> NoveltyScore:
+    """ν(x) = min(ν(z; Z_ref), ν(z; Z_hist)) (eq:novelty), steps 1–4 of the scoring procedure.
+
+    Step 5, appending to the history, is the caller's: `history.append(formula, z)` after scoring.
+
+    Args:
+        formula: Reduced formula of the structure.
+        z: Its RDF embedding.  # [d]
+        reference: The fixed index.
+        history: The search's own finds; None scores against the reference alone (evaluation, ablation).
+        k_nn: Neighbours.
+        bootstrap: ν_0, for a formula found in neither index.
+        sigma_floor: Least bandwidth; None takes the reference's calibration.
+    """
+    floor = reference.sigma_floor if sigma_floor is None else sigma_floor
+    known = reference.embeddings(formula)
+    found = history.embeddings(formula) if history is not None else np.zeros((0, 0))
+    against_reference = against_history = float("nan")
+    if len(known):
+        against_reference = knn_novelty(z, known, max(reference.bandwidth(formula), floor), k_nn)
+    if len(found):
+        against_history = knn_novelty(z, found, median_bandwidth(found, floor), k_nn)
+    branch: Branch
+    if len(known) and len(found):
+        branch, value = "both", min(against_reference, against_history)
+    elif len(known):
+        branch, value = "reference", against_reference
+    elif len(found):
+        branch, value = "history", against_history
+    else:
+        branch, value = "bootstrap", bootstrap
+    return NoveltyScore(value, against_reference, against_history, branch)

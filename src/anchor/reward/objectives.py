@@ -1,0 +1,90 @@
+"""Own objectives: any function from structures to numbers in [0, 1] joins the reward.
+
+An objective is named in the config as 'package.module:function', or by the name of an entry point in the
+group `anchor.objectives`. Three ship as examples and need no download: see `BUILT_IN_OBJECTIVES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.metadata import entry_points
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from pymatgen.analysis.cost import CostAnalyzer, CostDBElements
+from pymatgen.analysis.hhi import HHIModel
+from pymatgen.core import Structure
+
+from anchor.errors import AnchorError, InputError, nearest
+
+Objective = Callable[[Sequence[Structure]], NDArray[np.float64]]
+
+
+def low_cost(structures: Sequence[Structure]) -> NDArray[np.float64]:
+    """1 for elements that cost nothing, 0.5 at 100 USD/kg, falling with the logarithm of the price."""
+    analyzer = CostAnalyzer(CostDBElements())
+    price = np.array([analyzer.get_cost_per_kg(s.composition) for s in structures], dtype=np.float64)
+    return 1.0 / (1.0 + np.log10(1.0 + price) / np.log10(101.0))
+
+
+def low_supply_risk(structures: Sequence[Structure]) -> NDArray[np.float64]:
+    """1 − Herfindahl–Hirschman index of the elements' reserves / 10,000: 1 when many countries hold them."""
+    model = HHIModel()
+    index = [model.get_hhi_reserve(s.composition) for s in structures]
+    # no figure for an element counts as the worst: the whole supply in one hand
+    return np.array([0.0 if value is None else 1.0 - min(value, 10_000.0) / 10_000.0 for value in index])
+
+
+def low_density(structures: Sequence[Structure]) -> NDArray[np.float64]:
+    """1 for weightless crystals, 0.5 at 5 g/cm³."""
+    return np.array([1.0 / (1.0 + float(s.density) / 5.0) for s in structures])
+
+
+BUILT_IN_OBJECTIVES: dict[str, Objective] = {
+    "low_cost": low_cost,
+    "low_supply_risk": low_supply_risk,
+    "low_density": low_density,
+}
+
+
+def load_objective(name: str) -> Objective:
+    """The objective of that name or import path, checked on every call to return numbers in [0, 1].
+
+    Raises:
+        InputError: It does not exist or cannot be imported.
+    """
+    function = BUILT_IN_OBJECTIVES.get(name) or _entry_point(name) or _import(name)
+
+    def checked(structures: Sequence[Structure]) -> NDArray[np.float64]:
+        return _check(name, function(structures), len(structures))
+
+    return checked
+
+
+def _entry_point(name: str) -> Callable[[Sequence[Structure]], ArrayLike] | None:
+    found = [point for point in entry_points(group="anchor.objectives") if point.name == name]
+    return found[0].load() if found else None
+
+
+def _import(path: str) -> Callable[[Sequence[Structure]], ArrayLike]:
+    module_name, colon, function_name = path.partition(":")
+    if not colon:
+        raise InputError(
+            f"unknown objective '{path}'",
+            f"{nearest(path, BUILT_IN_OBJECTIVES)} or give an import path such as mypackage.rewards:hardness",
+        )
+    try:
+        return getattr(import_module(module_name), function_name)
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"objective '{path}' cannot be imported: {error}") from error
+
+
+def _check(name: str, values: ArrayLike, n: int) -> NDArray[np.float64]:
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != (n,):
+        raise AnchorError(f"objective '{name}' returned shape {array.shape} for {n} structures, not ({n},)")
+    if not np.isfinite(array).all() or array.min(initial=0.0) < 0.0 or array.max(initial=0.0) > 1.0:
+        bad = array[~((array >= 0) & (array <= 1))][0]
+        raise AnchorError(f"objective '{name}' returned {bad}", "values must lie in [0, 1], higher is better")
+    return array
