@@ -1,0 +1,165 @@
+"""Charge neutrality, the composition half of the validity gate (paper, app:reward/validity).
+
+A composition passes when pymatgen's `Composition.oxi_state_guesses()` with default arguments is not empty:
+every atom takes one of its element's ICSD oxidation states (the common states where ICSD has none), atoms of
+one element may differ, and the charges of the whole cell as proposed add up to zero. pymatgen lists all
+combinations; here the sums that n atoms of an element can reach are a set of integers, and four such sets
+contain a zero sum exactly when (A + B) meets -(C + D). Both pair sums are looked up as bits of four words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchor.chemistry.composition import Compositions
+from anchor.chemistry.elements import VOCABULARY
+from anchor.errors import InputError
+
+TABLE_ATOMS = 12
+"""Atoms of one element that the tables hold, the bound of the action space."""
+
+ASSIGNED_ATOMS = 200
+"""Largest cell for which an assignment is searched."""
+
+
+@cache
+def oxidation_states(symbol: str) -> tuple[int, ...]:
+    """States an atom may take, ascending: ICSD's, or the common ones; none for He, Ne and Ar."""
+    from pymatgen.core import Element
+
+    element = Element(symbol)
+    return tuple(sorted(element.icsd_oxidation_states or element.common_oxidation_states))
+
+
+@dataclass(frozen=True)
+class ChargeTable:
+    """Reachable charges of elements and of pairs of elements.
+
+    Attributes:
+        set_of: Charge set of n atoms of vocabulary element e; {0} for element -1 or n = 0.  # [85, 13]
+        sums: Charges -reach..reach that two sets reach together, as bits.  # [n_sets, n_sets, words], uint64
+        opposite: The same with all charges negated.  # [n_sets, n_sets, words], uint64
+        reach: Largest charge that can still be balanced by another pair.
+    """
+
+    set_of: NDArray[np.int64]
+    sums: NDArray[np.uint64]
+    opposite: NDArray[np.uint64]
+    reach: int
+
+
+def reachable_charges(states: Sequence[int], n_atoms: int) -> list[frozenset[int]]:
+    """Sums of 0, 1, …, n_atoms numbers taken from `states`.  # [n_atoms + 1]"""
+    sets = [frozenset({0})]
+    for _ in range(n_atoms):
+        sets.append(frozenset(total + state for total in sets[-1] for state in states))
+    return sets
+
+
+@cache
+def charge_table() -> ChargeTable:
+    """The table of the vocabulary, built once, in less than a second."""
+    ids: dict[frozenset[int], int] = {frozenset({0}): 0}
+    set_of = np.zeros((len(VOCABULARY) + 1, TABLE_ATOMS + 1), dtype=np.int64)
+    for row, symbol in enumerate(VOCABULARY):
+        for n, charges in enumerate(reachable_charges(oxidation_states(symbol), TABLE_ATOMS)):
+            set_of[row, n] = ids.setdefault(charges, len(ids))
+    low, high = min(map(min, ids)), max(map(max, ids))
+    single = np.zeros((len(ids), high - low + 1), dtype=bool)  # columns: charges low..high
+    for charges, i in ids.items():
+        single[i, [charge - low for charge in charges]] = True
+
+    reach = 2 * min(-low, high)
+    sums = np.zeros(
+        (len(ids), len(ids), 64 * (2 * reach // 64 + 1)), dtype=bool
+    )  # columns: -reach..reach, padding
+    opposite = sums.copy()
+    for charges, i in ids.items():
+        both = np.zeros((len(ids), 2 * (high - low) + 1), dtype=bool)  # columns: 2 low..2 high
+        for charge in charges:
+            both[:, charge - low : charge - low + single.shape[1]] |= single
+        balanced = both[:, -reach - 2 * low : reach - 2 * low + 1]
+        sums[i, :, : 2 * reach + 1] = balanced
+        opposite[i, :, : 2 * reach + 1] = balanced[:, ::-1]
+    return ChargeTable(set_of, _pack(sums), _pack(opposite), reach)
+
+
+def _pack(bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    return np.packbits(bits, axis=-1).view(np.uint64)
+
+
+def is_neutral(compositions: Compositions) -> NDArray[np.bool_]:
+    """Whether each cell as proposed has a charge-neutral assignment; several million per second.  # [n]
+
+    Equal to `bool(Composition.oxi_state_guesses())` of pymatgen, for which an element alone is neutral.
+    """
+    table = charge_table()
+    tabulated = compositions.counts.max(axis=1, initial=0) <= TABLE_ATOMS
+    sets = table.set_of[compositions.elements, np.minimum(compositions.counts, TABLE_ATOMS)]  # [n, 4]
+    meeting = table.sums[sets[:, 0], sets[:, 1]] & table.opposite[sets[:, 2], sets[:, 3]]  # [n, words]
+    neutral = meeting.any(axis=1) | (compositions.k == 1)
+    for row in np.flatnonzero(~tabulated):
+        composition = compositions[int(row)]
+        neutral[row] = neutral_assignment(composition.elements, composition.counts) is not None
+    return neutral
+
+
+def neutral_assignment(elements: Sequence[str], counts: Sequence[int]) -> dict[str, list[int]] | None:
+    """The most probable neutral assignment, or None: states of each element's atoms, descending.
+
+    Probable as pymatgen means it: the largest sum over atoms of how often ICSD has the state. Elements may be
+    any, not only the vocabulary's. An element alone is neutral with all its atoms at 0.
+    """
+    if sum(counts) > ASSIGNED_ATOMS:
+        raise InputError(
+            f"a cell of {sum(counts)} atoms is too large to assign", f"at most {ASSIGNED_ATOMS} atoms"
+        )
+    if len(elements) == 1:
+        return {elements[0]: [0] * counts[0]}
+    # Best score and the charge of each element so far, by total charge
+    best: dict[int, tuple[float, tuple[int, ...]]] = {0: (0.0, ())}
+    choices = [_best_states(symbol, n) for symbol, n in zip(elements, counts, strict=True)]
+    for options in choices:
+        extended: dict[int, tuple[float, tuple[int, ...]]] = {}
+        for total, (score, charges) in best.items():
+            for charge, (more, _) in options.items():
+                known = extended.get(total + charge)
+                if known is None or score + more > known[0]:
+                    extended[total + charge] = (score + more, (*charges, charge))
+        best = extended
+    if 0 not in best:
+        return None
+    picked = zip(elements, choices, best[0][1], strict=True)
+    return {symbol: sorted(options[charge][1], reverse=True) for symbol, options, charge in picked}
+
+
+@cache
+def _occurrence() -> dict[tuple[str, int], float]:
+    """How often ICSD has an element in an oxidation state, as pymatgen ships it."""
+    from pymatgen.core import Composition
+
+    if Composition.oxi_prob is None:
+        Composition("NaCl").oxi_state_guesses()  # pymatgen reads its table on the first guess
+    return {(species.symbol, int(species.oxi_state)): n for species, n in Composition.oxi_prob.items()}
+
+
+@lru_cache(maxsize=4096)
+def _best_states(symbol: str, n_atoms: int) -> dict[int, tuple[float, tuple[int, ...]]]:
+    """For each charge that n atoms reach: the largest summed occurrence and the states that have it."""
+    occurrence = _occurrence()
+    best: dict[int, tuple[float, tuple[int, ...]]] = {0: (0.0, ())}
+    for _ in range(n_atoms):
+        extended: dict[int, tuple[float, tuple[int, ...]]] = {}
+        for charge, (score, states) in best.items():
+            for state in oxidation_states(symbol):
+                total = score + occurrence.get((symbol, state), 0.0)
+                known = extended.get(charge + state)
+                if known is None or total > known[0]:
+                    extended[charge + state] = (total, (*states, state))
+        best = extended
+    return best

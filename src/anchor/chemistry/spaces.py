@@ -1,0 +1,172 @@
+"""The two untrained composition sources of the paper (app:composition_ladder), sampled exactly.
+
+The measure matters. A *flat* draw gives every action the same probability, and almost all actions have four
+elements. A draw *by steps* gives k, elements, T and rho their own turn, and meets known formulas far more
+often. Neutral draws are random draws that are kept when neutral, so each neutral action keeps its relative
+probability exactly and the set is never listed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchor.chemistry.bounds import MAX_ATOMS, MAX_ATOMS_PER_ELEMENT, K, stoichiometries, why_outside
+from anchor.chemistry.charge import is_neutral
+from anchor.chemistry.composition import MAX_ELEMENTS, Compositions
+from anchor.chemistry.counting import NeutralCount, count_neutral
+from anchor.chemistry.elements import INDEX, VOCABULARY
+from anchor.errors import InputError, nearest
+
+__all__ = [
+    "MAX_ATOMS",
+    "MAX_ATOMS_PER_ELEMENT",
+    "K",
+    "NeutralCount",
+    "count_neutral",
+    "sample_neutral",
+    "sample_random",
+    "stoichiometries",
+    "why_outside",
+]
+
+RandomMeasure = Literal["hierarchical", "flat"]
+NeutralMeasure = Literal["by-k", "flat"]
+
+HOPELESS_DRAWS = 1_000_000
+"""Draws without any neutral one after which a restricted set of elements is given up."""
+
+
+def sample_random(
+    n: int,
+    rng: np.random.Generator,
+    measure: RandomMeasure = "hierarchical",
+    *,
+    elements: Sequence[str] = VOCABULARY,
+) -> Compositions:
+    """n random actions, neutral or not.
+
+    Args:
+        n: How many.
+        rng: Random stream.
+        measure: "hierarchical" draws k uniformly from {2, 3, 4}, then k elements without replacement, then T
+            uniformly from k..20, then the T - k surplus atoms as the policy does (eq:head-c) with equal
+            probabilities, at most 12 atoms per element. "flat" gives every action the same probability.
+        elements: Symbols to draw from.
+    """
+    _check_measure(measure, RandomMeasure)
+    pool = _pool(elements)
+    if measure == "flat":
+        return _flat(rng.choice(K, size=n, p=_share_of_k(len(pool))), pool, rng)
+    k = rng.choice(K, size=n)
+    counts = np.zeros((n, MAX_ELEMENTS), dtype=np.int64)
+    for size in K:
+        rows = k == size
+        n_atoms = rng.integers(size, MAX_ATOMS, size=rows.sum(), endpoint=True)
+        counts[rows, :size] = _truncated_multinomial(n_atoms, size, rng)
+    return Compositions(_distinct(k, pool, rng), counts)
+
+
+def sample_neutral(
+    n: int,
+    rng: np.random.Generator,
+    measure: NeutralMeasure = "by-k",
+    *,
+    elements: Sequence[str] = VOCABULARY,
+) -> Compositions:
+    """n random charge-neutral actions.
+
+    Args:
+        n: How many.
+        rng: Random stream.
+        measure: "by-k" draws k uniformly from {2, 3, 4} and gives every neutral action of that k the same
+            probability; "flat" gives every neutral action the same probability.
+        elements: Symbols to draw from.
+    """
+    _check_measure(measure, NeutralMeasure)
+    pool = _pool(elements)
+    if measure == "flat":
+        return _neutral(n, _share_of_k(len(pool)), pool, rng)
+    k = rng.choice(K, size=n)
+    found = np.full((n, MAX_ELEMENTS), -1, dtype=np.int64)
+    counts = np.zeros((n, MAX_ELEMENTS), dtype=np.int64)
+    for value in K:
+        rows = np.flatnonzero(k == value)
+        part = _neutral(len(rows), np.equal(K, value).astype(float), pool, rng)
+        found[rows], counts[rows] = part.elements, part.counts
+    return Compositions(found, counts)
+
+
+def _check_measure(measure: str, allowed: object) -> None:
+    if measure not in get_args(allowed):
+        raise InputError(f"unknown measure '{measure}'", nearest(measure, get_args(allowed)))
+
+
+def _pool(elements: Sequence[str]) -> NDArray[np.int64]:
+    """Vocabulary indices of the symbols to draw from."""
+    for symbol in elements:
+        if symbol not in INDEX:
+            raise InputError(f"'{symbol}' is not in the vocabulary of 84 elements", nearest(symbol, INDEX))
+    pool = np.array(sorted({INDEX[symbol] for symbol in elements}), dtype=np.int64)
+    if len(pool) < max(K):
+        raise InputError(f"{len(pool)} elements are too few to draw from", f"give at least {max(K)}")
+    return pool
+
+
+def _share_of_k(n_elements: int) -> NDArray[np.float64]:
+    """Fraction of all actions with each k.  # [3]"""
+    actions = np.array([math.comb(n_elements, k) * len(stoichiometries(k)) for k in K], dtype=float)
+    return actions / actions.sum()
+
+
+def _flat(k: NDArray[np.int64], pool: NDArray[np.int64], rng: np.random.Generator) -> Compositions:
+    """Uniform elements and, independently, uniform stoichiometry: every action of a k equally probable."""
+    counts = np.zeros((len(k), MAX_ELEMENTS), dtype=np.int64)
+    for size in K:
+        rows = k == size
+        table = stoichiometries(size)
+        counts[rows, :size] = table[rng.integers(len(table), size=rows.sum())]
+    return Compositions(_distinct(k, pool, rng), counts)
+
+
+def _distinct(k: NDArray[np.int64], pool: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """k distinct elements of the pool per row, uniformly, in the order drawn; -1 after them.  # [n, 4]"""
+    chosen = np.zeros((len(k), MAX_ELEMENTS), dtype=np.int64)
+    for i in range(MAX_ELEMENTS):
+        # The draw is a rank among the elements left: step over those taken, smallest first
+        rank = rng.integers(len(pool) - i, size=len(k))
+        for taken in np.sort(chosen[:, :i], axis=1).T:
+            rank += rank >= taken
+        chosen[:, i] = rank
+    return np.where(np.arange(MAX_ELEMENTS) < k[:, None], pool[chosen], -1)
+
+
+def _truncated_multinomial(n_atoms: NDArray[np.int64], k: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """rho = 1 + Multinomial(T - k, 1/k) (eq:head-c), given at most 12 atoms of an element.  # [n, k]"""
+    counts = np.zeros((len(n_atoms), k), dtype=np.int64)
+    rows = np.arange(len(n_atoms))
+    while len(rows):
+        counts[rows] = 1 + rng.multinomial(n_atoms[rows] - k, np.full(k, 1 / k))
+        rows = rows[counts[rows].max(axis=1) > MAX_ATOMS_PER_ELEMENT]
+    return counts
+
+
+def _neutral(
+    n: int, share_of_k: NDArray[np.float64], pool: NDArray[np.int64], rng: np.random.Generator
+) -> Compositions:
+    """The first n neutral ones of a stream of flat draws with k drawn by `share_of_k`."""
+    parts: list[Compositions] = []
+    missing, drawn = n, 0
+    while missing > 0:
+        size = min(10 * missing + 100, 500_000)
+        batch = _flat(rng.choice(K, size=size, p=share_of_k), pool, rng)
+        parts.append(batch[is_neutral(batch)][:missing])
+        missing -= len(parts[-1])
+        drawn += size
+        if missing == n and drawn > HOPELESS_DRAWS:
+            raise InputError(f"none of {drawn} compositions of these elements is charge-neutral")
+    return Compositions.concatenate(parts)
