@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from anchor.chemistry.bounds import MAX_ATOMS, MAX_ATOMS_PER_ELEMENT, K, stoichiometries
 from anchor.chemistry.charge import charge_table, oxidation_states
 from anchor.chemistry.composition import MAX_ELEMENTS
-from anchor.chemistry.elements import INDEX, VOCABULARY
+from anchor.chemistry.elements import VOCABULARY, vocabulary_indices
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,7 @@ class NeutralCount:
         neutral_actions: Those that are charge-neutral.
         formulas: Distinct reduced formulas of all actions.
         neutral_formulas: Reduced formulas of which at least one cell in the space is charge-neutral.
-        neutral_formula_units: Reduced formulas of which a cell of one formula unit is charge-neutral: what the
-            paper counts.
+        neutral_formula_units: Reduced formulas of which one formula unit is charge-neutral (paper's count).
         neutral_by_atoms: Charge-neutral actions by atoms in the cell.
     """
 
@@ -45,13 +44,12 @@ class NeutralCount:
 
 def count_neutral(elements: Sequence[str] = VOCABULARY) -> dict[int, NeutralCount]:
     """Exact sizes by k of the action space over `elements`; a few seconds for all 84."""
-    types = Counter(oxidation_states(symbol) for symbol in elements)
-    of_type = {
-        oxidation_states(symbol): INDEX[symbol] for symbol in elements
-    }  # one element stands for its type
-    representatives = np.array([of_type[states] for states in types])
+    indices = vocabulary_indices(elements).tolist()
+    states = [oxidation_states(VOCABULARY[i]) for i in indices]
+    types = Counter(states)
+    representatives = np.array([indices[states.index(kind)] for kind in types])  # one element for each type
     multiplicity = np.array(list(types.values()))
-    return {k: _count(k, len(elements), representatives, multiplicity) for k in K}
+    return {k: _count(k, len(indices), representatives, multiplicity) for k in K}
 
 
 def _count(

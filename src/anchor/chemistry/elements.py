@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from ase.data import chemical_symbols
 from numpy.typing import NDArray
+
+from anchor.errors import InputError, nearest
 
 SYMBOLS: tuple[str, ...] = tuple(chemical_symbols)
 """Symbol by atomic number, H = 1 to Og = 118; entry 0 is a placeholder."""
@@ -29,3 +33,11 @@ INDEX: dict[str, int] = {symbol: index for index, symbol in enumerate(VOCABULARY
 NUMBERS: NDArray[np.int64] = np.array([NUMBER[symbol] for symbol in VOCABULARY])
 """Atomic numbers of the vocabulary.  # [84]"""
 NUMBERS.setflags(write=False)
+
+
+def vocabulary_indices(symbols: Iterable[str]) -> NDArray[np.int64]:
+    """Vocabulary positions of the distinct symbols, ascending; InputError for any other element."""
+    symbols = set(symbols)
+    for symbol in sorted(symbols - set(INDEX)):
+        raise InputError(f"'{symbol}' is not in the vocabulary of 84 elements", nearest(symbol, INDEX))
+    return np.array(sorted(INDEX[symbol] for symbol in symbols), dtype=np.int64)

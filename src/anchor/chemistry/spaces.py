@@ -19,7 +19,7 @@ from anchor.chemistry.bounds import MAX_ATOMS, MAX_ATOMS_PER_ELEMENT, K, stoichi
 from anchor.chemistry.charge import is_neutral
 from anchor.chemistry.composition import MAX_ELEMENTS, Compositions
 from anchor.chemistry.counting import NeutralCount, count_neutral
-from anchor.chemistry.elements import INDEX, VOCABULARY
+from anchor.chemistry.elements import VOCABULARY, vocabulary_indices
 from anchor.errors import InputError, nearest
 
 __all__ = [
@@ -108,10 +108,7 @@ def _check_measure(measure: str, allowed: object) -> None:
 
 def _pool(elements: Sequence[str]) -> NDArray[np.int64]:
     """Vocabulary indices of the symbols to draw from."""
-    for symbol in elements:
-        if symbol not in INDEX:
-            raise InputError(f"'{symbol}' is not in the vocabulary of 84 elements", nearest(symbol, INDEX))
-    pool = np.array(sorted({INDEX[symbol] for symbol in elements}), dtype=np.int64)
+    pool = vocabulary_indices(elements)
     if len(pool) < max(K):
         raise InputError(f"{len(pool)} elements are too few to draw from", f"give at least {max(K)}")
     return pool

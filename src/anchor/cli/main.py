@@ -11,6 +11,7 @@ import sys
 
 import typer
 
+from anchor.cli import compositions
 from anchor.errors import AnchorError, InputError
 
 app = typer.Typer(
@@ -21,6 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(compositions.app, name="compositions")
 
 
 def run() -> None:
