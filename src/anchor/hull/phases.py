@@ -104,6 +104,20 @@ class Phases:
         return cls(numbers, fractions, energies, np.asarray(names, dtype=np.str_))
 
     @classmethod
+    def from_arrays(
+        cls,
+        numbers: NDArray,
+        counts: NDArray,
+        energies: NDArray[np.float64],
+        sources: Sequence[str] | str = "",
+    ) -> Phases:
+        """From atomic numbers, ascending and padded with 0 at the end, and atoms of each.  # [m, K] both"""
+        amounts = np.asarray(counts, dtype=np.float64)
+        names = np.full(len(energies), sources) if isinstance(sources, str) else np.asarray(sources, np.str_)
+        fractions = amounts / amounts.sum(axis=1, keepdims=True)
+        return cls(np.asarray(numbers, np.int64), fractions, np.asarray(energies, np.float64), names)
+
+    @classmethod
     def from_formulas(
         cls,
         formulas: Sequence[str],

@@ -1,0 +1,109 @@
+"""`anchor energies`: energies of the reference crystals under a potential, and their calibration."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from anchor.cli.common import JsonFlag, emit
+
+energies = typer.Typer(
+    help="Energies of the reference crystals under a potential: what a potential's hull is made of.",
+    no_args_is_help=True,
+)
+
+
+@energies.command()
+def build(
+    potential: Annotated[str, typer.Option(help="Name, as in `anchor potentials list`.")],
+    relaxed: Annotated[
+        bool, typer.Option("--relaxed", help="Relax the crystals near the hull (cell free) instead.")
+    ] = False,
+    threads: Annotated[int, typer.Option(help="CPU threads; part of what makes the result repeatable.")] = 2,
+    device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
+    time_limit: Annotated[
+        float | None, typer.Option(help="Stop after so many minutes; the same command goes on later.")
+    ] = None,
+    bundle: Annotated[
+        bool, typer.Option("--bundle", help="Write into the package instead of the cache folder.")
+    ] = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Forget an interrupted run.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Compute energies of all reference crystals. Can be interrupted at any time: run it again to go on.
+
+    Example: anchor energies build --potential mattersim-1m --threads 2
+    """
+    import torch
+
+    from anchor.data.reference import load_reference
+    from anchor.hull import energies as store
+    from anchor.paths import BUNDLED, cache_dir
+    from anchor.potentials import load_potential
+
+    torch.set_num_threads(threads)
+    reference = load_reference()
+    crystals = reference.crystals
+    model = load_potential(potential, device=device)
+    pass_name = "relaxed" if relaxed else "single-points"
+    if relaxed:
+        chunks = store.relaxation_chunks(crystals, reference.e_above_hull)
+        compute = store.relaxed_columns
+        settings: dict[str, Any] = {
+            "chunk_atoms": store.RELAX_CHUNK_ATOMS,
+            "within_ev_per_atom": store.RELAX_WITHIN,
+            "fmax_ev_per_angstrom": store.RELAX_FMAX,
+            "max_steps": store.RELAX_STEPS,
+        }
+    else:
+        chunks = store.single_point_chunks(crystals)
+        compute = store.single_point_columns
+        settings = {"chunk_atoms": store.CHUNK_ATOMS}
+    settings |= {"threads": threads, "device": device}
+    checkpoint = store.energies_path(potential, pass_name, cache_dir() / "energies-in-progress")
+    if restart:
+        checkpoint.unlink(missing_ok=True)
+    run = store.build_energies(
+        crystals,
+        model,
+        chunks,
+        compute,
+        checkpoint=checkpoint,
+        settings=settings,
+        time_limit_s=float("inf") if time_limit is None else 60 * time_limit,
+    )
+    start = last = time.monotonic()
+    first, columns = next(run)  # the same arrays from beginning to end
+    done = first
+    for done, _ in run:
+        now = time.monotonic()
+        if now - last > 30 or done == len(chunks):
+            last = now
+            left = (now - start) / (done - first) * (len(chunks) - done)
+            typer.echo(
+                f"{potential} {pass_name}: chunk {done}/{len(chunks)}, {left / 60:.1f} min left", err=True
+            )
+    complete = done == len(chunks)
+    target = None
+    if complete or relaxed:
+        folder = BUNDLED if bundle else cache_dir()
+        target = store.energies_path(potential, pass_name, folder / "energies")
+        identity = store.read_columns(checkpoint)[1]
+        store.write_columns(target, columns, identity)
+    report = {
+        "potential": potential,
+        "pass": pass_name,
+        "chunks_done": done,
+        "chunks": len(chunks),
+        "complete": complete,
+        "file": None if target is None else str(target),
+    }
+    if json:
+        emit(report)
+    elif complete:
+        typer.echo(f"complete: {target}")
+    else:
+        kept = f"; what is done is in {target}" if target else ""
+        typer.echo(f"{done} of {len(chunks)} chunks done{kept}; the same command goes on")
