@@ -1,0 +1,373 @@
+"""The ledger: one database that holds a campaign, every candidate and everything needed to go on.
+
+A SQLite file by default, PostgreSQL or another server by URL. One step of a campaign is one transaction, so a
+ledger is never between two steps, however a run ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from sqlalchemy.exc import DatabaseError, OperationalError, SQLAlchemyError
+
+from anchor.data.crystals import Crystals
+from anchor.errors import AnchorError, InputError
+
+SCHEMA_VERSION = 1
+APPLICATION_ID = 0x414E4352  # "ANCR" in a SQLite header: tells our files from anybody else's
+NETWORK_FILE_SYSTEMS = {
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "smbfs",
+    "lustre",
+    "gpfs",
+    "beegfs",
+    "ceph",
+    "9p",
+    "fuse.sshfs",
+}
+
+metadata = sa.MetaData()
+
+campaign = sa.Table(
+    "campaign",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, comment="always 1"),
+    sa.Column("schema_version", sa.Integer, nullable=False),
+    sa.Column("config", sa.JSON, nullable=False, comment="effective configuration"),
+    sa.Column(
+        "identity", sa.JSON, nullable=False, comment="hashes of reference, prior, potential, hull; versions"
+    ),
+    sa.Column("created", sa.String, nullable=False, comment="UTC, ISO 8601"),
+)
+
+steps = sa.Table(
+    "steps",
+    metadata,
+    sa.Column("step", sa.Integer, primary_key=True, comment="from 1"),
+    sa.Column(
+        "structures", sa.Integer, nullable=False, comment="compositions proposed so far, this step included"
+    ),
+    sa.Column("contexts", sa.JSON, nullable=False, comment="w and element sub-group of each group"),
+    sa.Column("metrics", sa.JSON, nullable=False, comment="learning metrics of the update"),
+    sa.Column("seconds", sa.JSON, nullable=False, comment="time by part, s"),
+)
+
+candidates = sa.Table(
+    "candidates",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, comment="from 0, in sampling order"),
+    sa.Column("step", sa.Integer, nullable=False, index=True),
+    sa.Column("group_index", sa.Integer, nullable=False, comment="group within the step"),
+    sa.Column("member", sa.Integer, nullable=False, comment="place within the group"),
+    sa.Column("formula", sa.String, nullable=False, index=True, comment="reduced formula f(c)"),
+    sa.Column(
+        "cell", sa.String, nullable=False, comment="composition as proposed, elements in sampled order"
+    ),
+    sa.Column("n_elements", sa.Integer, nullable=False, comment="k"),
+    sa.Column("n_atoms", sa.Integer, nullable=False, comment="T"),
+    sa.Column("logp_k", sa.Float, comment="log-probability of k"),
+    sa.Column("logp_elements", sa.Float, comment="of the elements"),
+    sa.Column("logp_atoms", sa.Float, comment="of T"),
+    sa.Column("logp_stoichiometry", sa.Float, comment="of rho"),
+    sa.Column("charge_ok", sa.Boolean, comment="charge-neutral"),
+    sa.Column("bonds_ok", sa.Boolean, comment="no contact below its threshold"),
+    sa.Column("bond_ratio", sa.Float, comment="tightest distance over its threshold"),
+    sa.Column("valid", sa.Boolean, nullable=False),
+    sa.Column("included", sa.Boolean, nullable=False, comment="takes part in the update"),
+    sa.Column(
+        "status", sa.String, nullable=False, comment="scored, invalid, not realised, failed, not scored"
+    ),
+    sa.Column("reason", sa.String, nullable=False, comment="why it is not 'scored'"),
+    sa.Column("generated", sa.LargeBinary, comment="crystal of the prior, see encode_crystal"),
+    sa.Column("relaxed", sa.LargeBinary, comment="relaxed crystal"),
+    sa.Column("energy_ev", sa.Float, comment="potential energy of the relaxed cell, eV"),
+    sa.Column("relaxation", sa.String, comment="converged, capped, diverged, failed"),
+    sa.Column("relaxation_steps", sa.Integer),
+    sa.Column("evaluations", sa.Integer, comment="calls of the potential"),
+    sa.Column("max_force_ev_per_angstrom", sa.Float),
+    sa.Column("formation_energy_ev_per_atom", sa.Float),
+    sa.Column(
+        "energy_above_hull_ev_per_atom", sa.Float, comment="of the hull that decides the reward, signed"
+    ),
+    sa.Column("energy_above_dft_hull_ev_per_atom", sa.Float),
+    sa.Column("energy_above_potential_hull_ev_per_atom", sa.Float),
+    sa.Column("stability", sa.Float, comment="s_stab"),
+    sa.Column("novelty", sa.Float, comment="the novelty that was rewarded"),
+    sa.Column("novelty_reference", sa.Float, comment="CAN against the reference"),
+    sa.Column("novelty_history", sa.Float, comment="CAN against the history"),
+    sa.Column("novelty_branch", sa.String, comment="bootstrap, reference, history, both"),
+    sa.Column("d_struct", sa.Float),
+    sa.Column("d_comp", sa.Float),
+    sa.Column("own_objectives", sa.JSON, comment="name: value"),
+    sa.Column("n_f", sa.Integer, comment="valid generations of the formula, this group included"),
+    sa.Column("count_bonus", sa.Float),
+    sa.Column("reward", sa.Float, comment="r(c); null when excluded"),
+    sa.Column("advantage", sa.Float, comment="A_i; null when excluded"),
+    sa.Column(
+        "known_in", sa.String, nullable=False, comment="sources that know the formula, comma-separated"
+    ),
+)
+
+states = sa.Table(
+    "states",
+    metadata,
+    sa.Column("name", sa.String, primary_key=True, comment="'latest', or the step it was kept at"),
+    sa.Column("step", sa.Integer, nullable=False),
+    sa.Column("content", sa.LargeBinary, nullable=False, comment="safetensors: policy and optimiser"),
+)
+
+finds = sa.Table(
+    "finds",
+    metadata,
+    sa.Column("candidate", sa.Integer, primary_key=True, comment="id of the candidate"),
+    sa.Column("crystal", sa.LargeBinary, nullable=False, comment="positions and cell relaxed"),
+    sa.Column("spacegroup", sa.String, nullable=False, comment="symbol, spglib with symprec 0.05 Å"),
+    sa.Column("spacegroup_number", sa.Integer, nullable=False),
+    sa.Column("relaxation", sa.String, nullable=False, comment="converged, capped, diverged, failed"),
+    sa.Column("energy_ev", sa.Float),
+    sa.Column("formation_energy_ev_per_atom", sa.Float),
+    sa.Column("energy_above_hull_ev_per_atom", sa.Float),
+    sa.Column("energy_above_dft_hull_ev_per_atom", sa.Float),
+    sa.Column("energy_above_potential_hull_ev_per_atom", sa.Float),
+    sa.Column("bonds_ok", sa.Boolean, nullable=False),
+    sa.Column("novelty_reference", sa.Float, comment="CAN of the final crystal against the reference"),
+)
+
+
+def encode_crystal(crystal: Crystals) -> bytes:
+    """One crystal, without loss: atom count and numbers (uint8), cell and coordinates (float64)."""
+    head = bytes([crystal.n_atoms]) + crystal.numbers.astype(np.uint8).tobytes()
+    return head + crystal.lattice.astype("<f8").tobytes() + crystal.frac.astype("<f8").tobytes()
+
+
+def decode_crystal(content: bytes) -> Crystals:
+    """Inverse of `encode_crystal`."""
+    n = content[0]
+    numbers = np.frombuffer(content, np.uint8, n, offset=1).astype(np.int64)
+    values = np.frombuffer(content, "<f8", 9 + 3 * n, offset=1 + n)
+    return Crystals(np.array([n]), numbers, values[9:].reshape(n, 3), values[:9].reshape(1, 3, 3))
+
+
+class Ledger:
+    """An open ledger. Use `Ledger.create` or `Ledger.open`."""
+
+    def __init__(self, engine: sa.Engine, location: str) -> None:
+        self._engine = engine
+        self.location = location
+
+    @classmethod
+    def create(
+        cls, location: str | Path, config: Mapping[str, Any], identity: Mapping[str, Any], created: str
+    ) -> Ledger:
+        """A new ledger; a place that already holds one is refused."""
+        url, path = _url(location)
+        if path is not None:
+            if path.exists():
+                raise InputError(
+                    f"'{path}' exists already",
+                    f"go on with: anchor resume {path.parent}, or choose another --out",
+                )
+            path.parent.mkdir(parents=True, exist_ok=True)
+        ledger = cls(_engine(url, path), str(location))
+        with ledger._transaction() as connection:
+            if sa.inspect(connection).has_table("campaign"):
+                raise InputError(
+                    f"the database {location} holds a campaign already", "resume it, or use another database"
+                )
+            metadata.create_all(connection)
+            row = {
+                "id": 1,
+                "schema_version": SCHEMA_VERSION,
+                "config": dict(config),
+                "identity": dict(identity),
+                "created": created,
+            }
+            connection.execute(campaign.insert(), row)
+        return ledger
+
+    @classmethod
+    def open(cls, location: str | Path) -> Ledger:
+        """An existing ledger; a missing, unreadable or foreign database is refused by name."""
+        url, path = _url(location)
+        if path is not None and not path.is_file():
+            raise InputError(f"there is no ledger at '{path}'", "start one with: anchor search --out FOLDER")
+        ledger = cls(_engine(url, path), str(location))
+        try:
+            with ledger._engine.connect() as connection:
+                if not sa.inspect(connection).has_table("campaign"):
+                    raise InputError(f"'{location}' is a database, but not a ledger of anchor")
+                version = connection.execute(sa.select(campaign.c.schema_version)).scalar_one()
+        except DatabaseError as error:
+            raise InputError(f"'{location}' cannot be read as a ledger: {error.orig}") from error
+        if version != SCHEMA_VERSION:
+            raise InputError(
+                f"the ledger '{location}' has schema {version}, this anchor reads {SCHEMA_VERSION}",
+                "use the anchor version that wrote it (anchor report shows it)",
+            )
+        return ledger
+
+    # Writing
+
+    def commit_step(
+        self, step: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], state: bytes, *, keep: bool
+    ) -> None:
+        """Store one step: its candidates, its summary and the state to go on from, all or nothing."""
+        latest = {"step": step["step"], "content": state}
+        with self._transaction() as connection:
+            connection.execute(candidates.insert(), [dict(row) for row in rows])
+            connection.execute(steps.insert(), dict(step))
+            connection.execute(states.delete().where(states.c.name == "latest"))
+            connection.execute(states.insert(), {"name": "latest", **latest})
+            if keep:
+                connection.execute(states.insert(), {"name": str(step["step"]), **latest})
+
+    def store_finds(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Replace the refined finds."""
+        with self._transaction() as connection:
+            connection.execute(finds.delete())
+            if rows:
+                connection.execute(finds.insert(), [dict(row) for row in rows])
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sa.Connection]:
+        try:
+            with self._engine.begin() as connection:
+                yield connection
+        except OperationalError as error:
+            raise AnchorError(
+                f"the ledger '{self.location}' could not be written: {error.orig}",
+                "the unfinished step was not stored, everything before it is safe; mend the cause and resume",
+            ) from error
+
+    # Reading
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return self._scalar(sa.select(campaign.c.config))
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        return self._scalar(sa.select(campaign.c.identity))
+
+    @property
+    def n_steps(self) -> int:
+        """Steps stored: also the number of the next one."""
+        return self._scalar(sa.select(sa.func.count()).select_from(steps))
+
+    @property
+    def n_candidates(self) -> int:
+        return self._scalar(sa.select(sa.func.count()).select_from(candidates))
+
+    def state(self, name: str = "latest") -> bytes | None:
+        """Policy and optimiser as stored, None before the first step."""
+        return self._scalar(sa.select(states.c.content).where(states.c.name == name), optional=True)
+
+    def state_names(self) -> list[str]:
+        with self._reading() as connection:
+            return list(connection.execute(sa.select(states.c.name).order_by(states.c.step)).scalars())
+
+    def step_rows(self) -> list[dict[str, Any]]:
+        """All steps in order."""
+        with self._reading() as connection:
+            return [
+                dict(row) for row in connection.execute(sa.select(steps).order_by(steps.c.step)).mappings()
+            ]
+
+    def rows(
+        self, columns: Sequence[str] | None = None, where: sa.ColumnElement[bool] | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Candidates in sampling order, all columns or the named ones."""
+        chosen = [candidates.c[name] for name in columns] if columns else list(candidates.c)
+        query = sa.select(*chosen).order_by(candidates.c.id)
+        if where is not None:
+            query = query.where(where)
+        with self._reading() as connection:
+            for row in connection.execution_options(yield_per=1000).execute(query).mappings():
+                yield dict(row)
+
+    def find_rows(self) -> list[dict[str, Any]]:
+        """Refined finds with their candidates' columns, lowest energy above the hull first."""
+        own = [c for c in candidates.c if c.name not in finds.c]
+        energy = finds.c.energy_above_hull_ev_per_atom
+        query = sa.select(finds, *own).join(candidates, candidates.c.id == finds.c.candidate)
+        with self._reading() as connection:
+            return [
+                dict(row) for row in connection.execute(query.order_by(energy, finds.c.candidate)).mappings()
+            ]
+
+    @contextmanager
+    def _reading(self) -> Iterator[sa.Connection]:
+        try:
+            with self._engine.connect() as connection:
+                yield connection
+        except SQLAlchemyError as error:
+            raise AnchorError(f"the ledger '{self.location}' could not be read: {error}") from error
+
+    def _scalar(self, query: sa.Select[Any], *, optional: bool = False) -> Any:
+        with self._reading() as connection:
+            result = connection.execute(query)
+            return result.scalar_one_or_none() if optional else result.scalar_one()
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+
+def _url(location: str | Path) -> tuple[sa.URL, Path | None]:
+    """Database URL, and the file when it is a SQLite file. A folder means 'ledger.db' inside it."""
+    text = str(location)
+    if "://" in text:
+        return sa.make_url(text), None
+    path = Path(text)
+    if path.is_dir() or not path.suffix:
+        path = path / "ledger.db"
+    return sa.URL.create("sqlite", database=str(path)), path
+
+
+def _engine(url: sa.URL, path: Path | None) -> sa.Engine:
+    try:
+        engine = sa.create_engine(url, json_serializer=lambda value: json.dumps(value, sort_keys=True))
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"the database driver of {url.drivername} is missing: {error}",
+            "for PostgreSQL: pip install psycopg",
+        ) from error
+    if path is not None:
+        journal = "DELETE" if file_system_type(path) in NETWORK_FILE_SYSTEMS else "WAL"
+
+        @sa.event.listens_for(engine, "connect")
+        def _settings(connection: Any, _record: Any) -> None:
+            new = connection.execute("PRAGMA page_count").fetchone()[0] == 0
+            connection.execute(f"PRAGMA journal_mode={journal}")
+            connection.execute("PRAGMA synchronous=FULL")  # a stored step survives a power cut
+            if new:
+                connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+
+    return engine
+
+
+def file_system_type(path: Path) -> str:
+    """Type of the file system that holds `path` ('ext4', 'nfs', …), '' where the system does not tell.
+
+    SQLite's write-ahead log needs shared memory between processes, which network file systems do not give.
+    """
+    mounts = Path("/proc/mounts")
+    if not mounts.exists():
+        return ""
+    place, best, kind = os.path.realpath(path), "", ""
+    for line in mounts.read_text().splitlines():
+        fields = line.split(" ")
+        mount = fields[1].encode().decode("unicode_escape")
+        inside = place == mount or place.startswith(mount.rstrip("/") + "/")
+        if inside and len(mount) >= len(best):
+            best, kind = mount, fields[2]
+    return kind

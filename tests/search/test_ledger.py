@@ -1,0 +1,117 @@
+"""The ledger: nothing lost, all or nothing, and errors that name the file."""
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from anchor.data.crystals import Crystals
+from anchor.errors import AnchorError, InputError
+from anchor.search.ledger import Ledger, candidates, decode_crystal, encode_crystal, file_system_type
+
+IDENTITY = {"anchor": "0", "reference": "abc"}
+
+
+def new_ledger(folder: Path) -> Ledger:
+    return Ledger.create(folder, {"run": {"seed": 1}}, IDENTITY, "2026-01-01T00:00:00+00:00")
+
+
+def row(number: int, **changes: Any) -> dict[str, Any]:
+    values: dict[str, Any] = dict.fromkeys(column.name for column in candidates.c)
+    required = {
+        "id": number, "step": 0, "group_index": 0, "member": number, "formula": "NaCl", "cell": "Na4Cl4",
+        "n_elements": 2, "n_atoms": 8, "valid": True, "included": True, "status": "scored", "reason": "",
+        "known_in": "mp,oqmd", "own_objectives": {},
+    }  # fmt: skip
+    return values | required | changes
+
+
+def step(number: int) -> dict[str, Any]:
+    return {"step": number, "structures": 2, "contexts": [], "metrics": {"reward_mean": 0.1}, "seconds": {}}
+
+
+def test_a_crystal_survives_bit_by_bit() -> None:
+    rng = np.random.default_rng(0)
+    crystal = Crystals(
+        np.array([3]), np.array([11, 17, 94]), rng.normal(size=(3, 3)), rng.normal(size=(1, 3, 3))
+    )
+    back = decode_crystal(encode_crystal(crystal))
+    assert (back.frac == crystal.frac).all()
+    assert (back.lattice == crystal.lattice).all()
+    assert back.numbers.tolist() == [11, 17, 94]
+
+
+def test_steps_are_stored_and_read_back(tmp_path: Path) -> None:
+    ledger = new_ledger(tmp_path)
+    assert (ledger.n_steps, ledger.n_candidates, ledger.state()) == (0, 0, None)
+    ledger.commit_step(step(0), [row(0, reward=0.1 + 0.2), row(1)], b"state 0", keep=True)
+    ledger.commit_step(step(1), [row(2), row(3)], b"state 1", keep=False)
+    ledger.close()
+    ledger = Ledger.open(tmp_path)
+    assert (ledger.n_steps, ledger.n_candidates) == (2, 4)
+    assert ledger.state() == b"state 1"
+    assert ledger.state("0") == b"state 0"
+    assert next(ledger.rows(["reward"]))["reward"] == 0.1 + 0.2  # bit for bit
+    assert ledger.step_rows()[1]["metrics"] == {"reward_mean": 0.1}
+    assert ledger.config == {"run": {"seed": 1}}
+
+
+def test_a_step_is_all_or_nothing(tmp_path: Path) -> None:
+    ledger = new_ledger(tmp_path)
+    ledger.commit_step(step(0), [row(0)], b"state 0", keep=False)
+    with pytest.raises(sa.exc.IntegrityError):
+        ledger.commit_step(step(1), [row(1), row(0)], b"state 1", keep=False)  # the second row exists already
+    assert (ledger.n_steps, ledger.n_candidates, ledger.state()) == (1, 1, b"state 0")
+
+
+def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
+    ledger = new_ledger(tmp_path)
+    ledger.commit_step(step(0), [row(0)], b"state 0", keep=False)
+
+    @sa.event.listens_for(ledger._engine, "connect")
+    def small(connection: Any, _record: Any) -> None:
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        connection.execute(f"PRAGMA max_page_count={pages + 2}")  # as if the disk ended here
+
+    ledger._engine.dispose()
+    with pytest.raises(AnchorError, match="full") as error:
+        ledger.commit_step(step(1), [row(1)], b"x" * 1_000_000, keep=False)
+    assert "everything before it is safe" in str(error.value)
+    ledger.close()
+    assert Ledger.open(tmp_path).state() == b"state 0"
+
+
+def test_foreign_and_missing_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no ledger"):
+        Ledger.open(tmp_path / "nowhere")
+    text = tmp_path / "text.db"
+    text.write_text("this is no database, but long enough to look like one" * 20)
+    with pytest.raises(InputError, match="cannot be read as a ledger"):
+        Ledger.open(text)
+    other = tmp_path / "other.db"
+    sqlite3.connect(other).execute("CREATE TABLE things (a)").connection.commit()
+    with pytest.raises(InputError, match="not a ledger of anchor"):
+        Ledger.open(other)
+
+
+def test_an_existing_ledger_is_never_overwritten(tmp_path: Path) -> None:
+    new_ledger(tmp_path)
+    with pytest.raises(InputError, match="exists already"):
+        new_ledger(tmp_path)
+
+
+def test_another_schema_is_refused(tmp_path: Path) -> None:
+    new_ledger(tmp_path).close()
+    connection = sqlite3.connect(tmp_path / "ledger.db")
+    connection.execute("UPDATE campaign SET schema_version = 99")
+    connection.commit()
+    connection.close()
+    with pytest.raises(InputError, match="schema 99"):
+        Ledger.open(tmp_path)
+
+
+def test_file_system_type_is_that_of_the_mount() -> None:
+    assert file_system_type(Path("/proc/self")) == "proc"
