@@ -91,7 +91,7 @@ def neighbour_graph(
     i, j = edges
     vectors = strained[j] - strained[i] + torch.einsum("ei,eij->ej", shifts.to(cell.dtype), cell[owner[i]])
     return Graph(
-        numbers=state.atomic_numbers,
+        numbers=state.atomic_numbers.long(),  # torch-sim turns them into int32 when a state moves
         system_idx=owner,
         n_systems=state.n_systems,
         counts=torch.bincount(owner, minlength=state.n_systems),

@@ -1,0 +1,114 @@
+"""CHGNet 0.3.0, with the weights that the chgnet package brings."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from pathlib import Path
+
+import torch
+
+from anchor.paths import sha256
+from anchor.potentials.base import GradientPotential
+from anchor.potentials.graph import Graph
+
+MPTRJ_ELEMENTS = frozenset(range(1, 95)) - {84, 85, 86, 87, 88}
+"""Its training set has 89 elements: no Po, At, Rn, Fr, Ra."""
+
+
+class CHGNet(GradientPotential):
+    """CHGNet with one backward pass instead of two. Energies are on the MP2020-corrected scale.
+
+    Args:
+        path: Checkpoint of the chgnet package; only tensors and plain values are unpickled.
+        name: As in the registry.
+        device: Where the network runs.
+        dtype: Of the network.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        name: str = "chgnet",
+        device: str | torch.device = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        from chgnet.model import CHGNet as Network
+
+        super().__init__(
+            name=name,
+            elements=MPTRJ_ELEMENTS,
+            energies_corrected=True,
+            checkpoint_hash=sha256(path),
+            device=device,
+            dtype=dtype,
+        )
+        saved = torch.load(path, map_location="cpu", weights_only=True)["model"]
+        with contextlib.redirect_stdout(io.StringIO()):  # it prints its size
+            network = Network(**saved["model_args"])
+        network.load_state_dict(saved["state_dict"])
+        self.cutoff = float(saved["model_args"]["atom_graph_cutoff"])
+        self.angle_cutoff = float(saved["model_args"]["bond_graph_cutoff"])
+        self.element_energy = network.composition_model.fc.weight.detach().view(-1).double()  # [94], eV
+        self.network = network.requires_grad_(False).to(self._device, dtype).eval()
+
+    def energies(self, graph: Graph) -> torch.Tensor:
+        from chgnet.model.model import BatchedGraph
+
+        length = graph.vectors.norm(dim=1)
+        bond, first = undirected(graph)
+        left, right = angles(graph, length.detach() < self.angle_cutoff)
+        unit = (graph.vectors / length[:, None]).to(self._dtype)
+        bond_length = length[first].to(self._dtype)
+        basis, network = self.network.bond_basis_expansion, self.network
+        batch = BatchedGraph(
+            atomic_numbers=graph.numbers,
+            bond_bases_ag=basis.rbf_expansion_ag(bond_length),
+            bond_bases_bg=basis.rbf_expansion_bg(bond_length),
+            angle_bases=network.angle_basis_expansion(unit[left], unit[right]),
+            batched_atom_graph=graph.edges.T,
+            batched_bond_graph=torch.stack([graph.edges[0, left], bond[left], bond[right]], dim=1),
+            atom_owners=graph.system_idx,
+            directed2undirected=bond,
+            atom_positions=[],
+            strains=[],
+            volumes=[],
+        )
+        per_atom = network._compute(batch)["e"]
+        shift = graph.sum_per_system(self.element_energy.to(self._device)[graph.numbers - 1])
+        return per_atom.to(shift.dtype) * graph.counts + shift
+
+
+def undirected(graph: Graph) -> tuple[torch.Tensor, torch.Tensor]:
+    """Pair each edge i → j with its reverse.
+
+    Returns:
+        The bond each edge is one half of [n_edges], and the first edge of each bond [n_bonds].
+    """
+    i, j = graph.edges
+    a, b, c = graph.shifts.unbind(dim=1)
+    # Which of the two halves comes first: the smaller atom index, or for a bond of an atom with its own image
+    # the translation whose first non-zero component is positive.
+    ahead = (i < j) | ((i == j) & ((a > 0) | ((a == 0) & ((b > 0) | ((b == 0) & (c > 0))))))
+    key = torch.cat([torch.stack([i, j], dim=1), graph.shifts], dim=1)
+    turned = torch.cat([torch.stack([j, i], dim=1), -graph.shifts], dim=1)
+    key = torch.where(ahead[:, None], key, turned)
+    _, bond = torch.unique(key, dim=0, return_inverse=True)
+    first = torch.full((int(bond.max()) + 1 if len(bond) else 0,), len(bond), device=bond.device)
+    return bond, first.scatter_reduce(0, bond, torch.arange(len(bond), device=bond.device), reduce="amin")
+
+
+def angles(graph: Graph, short: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """All ordered pairs of different short edges that leave the same atom.  # [n_angles], [n_angles]"""
+    edges = torch.nonzero(short).view(-1)
+    degree = torch.bincount(graph.edges[0, edges], minlength=len(graph.numbers))  # short edges of each atom
+    start = torch.cumsum(degree, 0) - degree
+    own = degree[graph.edges[0, edges]]
+    left = torch.repeat_interleave(torch.arange(len(edges), device=edges.device), own)
+    rank = torch.arange(len(left), device=edges.device) - torch.repeat_interleave(
+        torch.cumsum(own, 0) - own, own
+    )
+    right = start[graph.edges[0, edges]][left] + rank
+    different = left != right
+    return edges[left[different]], edges[right[different]]

