@@ -106,10 +106,12 @@ def _neutral_assignments(rho: tuple[int, ...], representatives: NDArray[np.int64
     )
     left = _bits(table.sums[sets[0][:, None], sets[1]])  # [types^2, bits]
     right = _bits(table.opposite[sets[2][:, None], sets[3]])
-    return (left @ right.T > 0).reshape(-1)
+    shared = left.any(axis=0) & right.any(axis=0)  # most charges are out of reach of so few atoms
+    meetings = left[:, shared].astype(np.float32) @ right[:, shared].astype(np.float32).T
+    return (meetings > 0).reshape(-1)
 
 
-def _bits(words: NDArray[np.uint64]) -> NDArray[np.float32]:
-    """Bits of each pair's words as numbers, for a matrix product.  # [pairs, bits]"""
+def _bits(words: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Bits of each pair's words.  # [pairs, bits]"""
     flat = np.ascontiguousarray(words.reshape(-1, words.shape[-1]))
-    return np.unpackbits(flat.view(np.uint8), axis=1).astype(np.float32)
+    return np.unpackbits(flat.view(np.uint8), axis=1).astype(bool)

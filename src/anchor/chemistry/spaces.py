@@ -37,7 +37,7 @@ __all__ = [
 RandomMeasure = Literal["hierarchical", "flat"]
 NeutralMeasure = Literal["by-k", "flat"]
 
-HOPELESS_DRAWS = 1_000_000
+HOPELESS_DRAWS = 200_000
 """Draws without any neutral one after which a restricted set of elements is given up."""
 
 
@@ -159,11 +159,14 @@ def _neutral(
     parts: list[Compositions] = []
     missing, drawn = n, 0
     while missing > 0:
-        size = min(10 * missing + 100, 500_000)
+        size = min(10 * missing + 1000, 500_000)
         batch = _flat(rng.choice(K, size=size, p=share_of_k), pool, rng)
         parts.append(batch[is_neutral(batch)][:missing])
         missing -= len(parts[-1])
         drawn += size
         if missing == n and drawn > HOPELESS_DRAWS:
-            raise InputError(f"none of {drawn} compositions of these elements is charge-neutral")
+            raise InputError(
+                f"none of {drawn} compositions of these elements is charge-neutral",
+                "add elements with states of the other sign",
+            )
     return Compositions.concatenate(parts)

@@ -124,7 +124,7 @@ def count(json: JsonFlag = False) -> None:
         ),
     )
     typer.echo(
-        "\nAn action is a set of (element, atoms in the cell). A formula is neutral when any of its cells is.\n"
+        "\nAn action is a set of (element, atoms in the cell). A formula is neutral when any cell is.\n"
         "The paper's numbers are formulas of which one formula unit is neutral."
     )
 
