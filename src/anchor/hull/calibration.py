@@ -273,7 +273,7 @@ def robust_least_squares(
         give zero.
     """
     n_columns = design.shape[1]
-    solution = np.zeros(n_columns)
+    solution: NDArray[np.float64] = np.zeros(n_columns)
     ridge = 1e-10 * np.eye(n_columns)  # keeps the equations solvable where a column has no data
 
     for largest in (np.inf, rejection):
