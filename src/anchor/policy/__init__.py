@@ -1,0 +1,1 @@
+"""The composition policy: its distribution under limits, and how it learns (GRPO)."""

@@ -1,0 +1,251 @@
+"""Group-relative policy optimisation over compositions: Algorithm 1 of the paper.
+
+    θ ← initial policy
+    for step = 0, 1, 2, …
+        w ~ Dirichlet(α); S ~ sub-groups; c_1 … c_G ~ π_θ(· | s)          Learner.rollout
+        r_1 … r_G ← score(c, context)                                     the caller's, costs the time
+        A_i ← (r_i − r̄) / max(std(r), ε_A)                                group_advantages
+        K times: θ ← Adam(θ, ∇[−L_clip − β_H E_i H])                      Learner.update
+
+A step is a pure function of (policy, optimiser, seed, step): every draw comes from a stream named by the
+step, and the entropy coefficient from the step's number and the rollout's entropy. Nothing else is
+remembered, so a campaign that goes on from saved weights is bit for bit the one that never stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from anchor.chemistry.composition import Compositions
+from anchor.config import Config
+from anchor.errors import InputError
+from anchor.policy import weights
+from anchor.policy.constraints import Limits
+from anchor.policy.distribution import HEADS, Actions, Conditions, Evaluation, evaluate, sample
+from anchor.policy.entropy import controlled_beta, scheduled_beta
+from anchor.policy.network import CompositionPolicy
+from anchor.policy.rollout import Context, h_max, sample_context
+from anchor.random import generator, torch_generator
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """What the environment says about one group.
+
+    Attributes:
+        reward: r(c) (eq:reward).  # [G]
+        include: False where the outcome is not the composition's fault (an element without reference, an
+            infrastructure fault): no part in mean, spread and update. None: all are included.  # [G] bool
+    """
+
+    reward: NDArray[np.float64]
+    include: NDArray[np.bool_] | None = None
+
+
+Score = Callable[[Compositions, Context], Scores]
+"""Rewards of one group of compositions under its context."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rollout:
+    """Groups sampled from π_θ_old, one context each; rows of one group are consecutive.
+
+    Attributes:
+        contexts: One per group.  # [groups]
+        compositions: All actions.  # [groups · G]
+        evaluation: Log-probabilities and entropies under θ_old, without gradient.  # [groups · G]
+        actions: The compositions with their masks, as the update needs them.
+        group_size: G.
+    """
+
+    step: int
+    contexts: list[Context]
+    compositions: Compositions
+    evaluation: Evaluation
+    actions: Actions
+    group_size: int
+
+    def group(self, index: int) -> tuple[Compositions, Context]:
+        """Compositions and context of one group."""
+        rows = slice(index * self.group_size, (index + 1) * self.group_size)
+        return self.compositions[rows], self.contexts[index]
+
+
+@dataclass(eq=False)
+class Learner:
+    """A policy that learns: holds θ and Adam, and nothing else that changes."""
+
+    policy: CompositionPolicy
+    optimiser: torch.optim.Adam
+    limits: Limits
+    config: Config
+
+    @classmethod
+    def start(cls, config: Config, limits: Limits, *, policy: CompositionPolicy | None = None) -> Learner:
+        """A fresh learner: an untrained policy, or `policy` extended to the config's objectives."""
+        n_objectives = len(config.reward.alpha)
+        if policy is None:
+            policy = CompositionPolicy(config.policy, n_objectives=n_objectives, seed=config.run.seed)
+        else:
+            policy = policy.extend_objectives(n_objectives)
+        policy = policy.to(config.run.device)
+        optimiser = weights.make_optimiser(policy, config.grpo.learning_rate)
+        return cls(policy, optimiser, limits.to(config.run.device), config)
+
+    @classmethod
+    def resume(cls, config: Config, limits: Limits, data: bytes) -> Learner:
+        """The learner whose `state()` is `data`."""
+        device = config.run.device
+        policy, optimiser = weights.load(data, learning_rate=config.grpo.learning_rate, device=device)
+        return cls(policy, optimiser, limits.to(device), config)
+
+    def state(self) -> bytes:
+        """Policy weights and Adam's moments (safetensors)."""
+        return weights.save(self.policy, self.optimiser)
+
+    def step(self, step: int, score: Score) -> tuple[Rollout, list[Scores], dict[str, float]]:
+        """One step of Algorithm 1: rollout, scoring, update."""
+        rollout = self.rollout(step)
+        scores = [score(*rollout.group(index)) for index in range(len(rollout.contexts))]
+        return rollout, scores, self.update(rollout, scores)
+
+    def rollout(self, step: int) -> Rollout:
+        """Contexts, and G compositions for each from the current policy. No gradients."""
+        config, reward = self.config.grpo, self.config.reward
+        seed = self.config.run.seed
+        contexts = [
+            sample_context(
+                self.limits,
+                generator(seed, "context", step, group),
+                alpha=reward.alpha,
+                weights=reward.weights,
+                subgroup_mask=reward.subgroup_mask,
+            )
+            for group in range(config.groups_per_step)
+        ]
+        conditions = Conditions.from_contexts(contexts, config.group_size, self.policy)
+        stream = torch_generator(seed, "actions", step, device=self.policy.embedding.device)
+        compositions = sample(self.policy, conditions, self.limits, stream)
+        actions = Actions.prepare(compositions, conditions, self.limits)
+        with torch.no_grad():
+            old = evaluate(self.policy, actions)
+        return Rollout(step, contexts, compositions, old, actions, config.group_size)
+
+    def update(self, rollout: Rollout, scores: Sequence[Scores]) -> dict[str, float]:
+        """K clipped epochs on a scored rollout; returns what happened, by name."""
+        config = self.config.grpo
+        rewards, include = _stack(scores, rollout)
+        advantages = group_advantages(rewards, include, std_floor=config.advantage_std_floor)
+        included = torch.from_numpy(include.ravel()).to(rollout.actions.k.device)
+        advantage = torch.from_numpy(advantages.ravel()).to(self.policy.embedding)
+        beta, control = self.entropy_coefficient(rollout, included)
+        metrics = reward_metrics(rewards, include) | control
+
+        old = rollout.evaluation.log_prob
+        for _ in range(config.epochs if include.any() else 0):
+            now = evaluate(self.policy, rollout.actions)
+            log_ratio = (now.log_prob - old)[included]
+            surrogate = clipped_surrogate(log_ratio, advantage[included], clip=config.clip)
+            loss = -surrogate - beta * now.entropy[included].mean()  # eq:loss
+            self.optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            gradients = [p.grad for p in self.policy.parameters() if p.grad is not None]
+            self.optimiser.step()
+            metrics |= update_metrics(loss, log_ratio, gradients, clip=config.clip)  # the last epoch's stay
+        return metrics
+
+    def entropy_coefficient(self, rollout: Rollout, included: Tensor) -> tuple[float, dict[str, float]]:
+        """β_H of this step from the schedule and the rollout's H/H_max, with what the controller did."""
+        config = self.config.entropy
+        rows = included if bool(included.any()) else torch.ones_like(included)
+        entropy = rollout.evaluation.entropy_by_head.double()[rows].mean(0)  # [4]
+        total = float(entropy.sum())
+        if config.h_max == "paper":
+            sizes = [self.limits.n_allowed]
+        else:
+            sizes = [int(context.subgroup.sum()) for context in rollout.contexts]
+        bounds = [h_max(size, k=self.limits.k, max_atoms=self.limits.max_atoms) for size in sizes]
+        maximum = sum(bounds) / len(bounds)
+        structures = rollout.step * self.config.grpo.groups_per_step * rollout.group_size
+        scheduled = scheduled_beta(structures, config)
+        beta = controlled_beta(scheduled, total / maximum, config)
+        return beta, {
+            "entropy": total,
+            **{f"entropy_{head}": float(h) for head, h in zip(HEADS, entropy, strict=True)},
+            "entropy_max": maximum,
+            "entropy_fraction": total / maximum,
+            "entropy_error": config.target - total / maximum,
+            "beta_scheduled": scheduled,
+            "beta": beta,
+        }
+
+
+def group_advantages(
+    rewards: NDArray[np.float64], include: NDArray[np.bool_], *, std_floor: float
+) -> NDArray[np.float64]:
+    """A_i = (r_i − r̄) / max(std(r), ε_A) within each group, population std (eq:advantage).
+
+    Args:
+        rewards:  # [groups, G]
+        include: Members that count; the others have advantage 0 and no influence.  # [groups, G] bool
+
+    Returns: # [groups, G]
+    """
+    count = np.maximum(include.sum(axis=1, keepdims=True), 1)
+    mean = np.where(include, rewards, 0).sum(axis=1, keepdims=True) / count
+    deviation = np.where(include, rewards - mean, 0)
+    std = np.sqrt((deviation**2).sum(axis=1, keepdims=True) / count)
+    return deviation / np.maximum(std, std_floor)
+
+
+def clipped_surrogate(log_ratio: Tensor, advantage: Tensor, *, clip: float) -> Tensor:
+    """L_clip = E_i min(η_i A_i, clip(η_i, 1 − ε, 1 + ε) A_i) with η = π_θ / π_θ_old (eq:ppo).  # scalar"""
+    ratio = log_ratio.exp()
+    return torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage).mean()
+
+
+def reward_metrics(rewards: NDArray[np.float64], include: NDArray[np.bool_]) -> dict[str, float]:
+    """Rewards of a step, and in how many of its groups nothing could be learned from them."""
+    spread = np.where(include, rewards, -np.inf).max(axis=1) - np.where(include, rewards, np.inf).min(axis=1)
+    stds = [float(np.std(r[i])) for r, i in zip(rewards, include, strict=True) if i.any()]
+    return {
+        "reward_mean": float(rewards[include].mean()) if include.any() else float("nan"),
+        "reward_std": float(np.mean(stds)) if stds else float("nan"),  # within groups
+        "included": int(include.sum()),
+        "excluded": int((~include).sum()),
+        "zero_spread_groups": int((spread <= 0).sum()),
+    }
+
+
+@torch.no_grad()
+def update_metrics(
+    loss: Tensor, log_ratio: Tensor, gradients: Sequence[Tensor], *, clip: float
+) -> dict[str, float]:
+    """How an epoch went: clip fraction, and an estimate of KL(old ‖ new) that is never negative."""
+    ratio = log_ratio.double().exp()
+    norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in gradients]))
+    return {
+        "loss": float(loss),
+        "clip_fraction": float(((ratio - 1).abs() > clip).double().mean()),
+        "approx_kl": float((ratio - 1 - log_ratio.double()).mean()),
+        "gradient_norm": float(norm),
+    }
+
+
+def _stack(scores: Sequence[Scores], rollout: Rollout) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Rewards and include flags of all groups, checked.  # two [groups, G]"""
+    shape = (len(rollout.contexts), rollout.group_size)
+    rewards = np.array([np.asarray(s.reward, dtype=np.float64) for s in scores])
+    everyone = np.ones(rollout.group_size, dtype=bool)
+    include = np.array([everyone if s.include is None else np.asarray(s.include, bool) for s in scores])
+    if rewards.shape != shape or include.shape != shape:
+        raise InputError(f"rewards {rewards.shape} and include {include.shape} for groups {shape}")
+    if not np.isfinite(rewards[include]).all():
+        raise InputError("a reward is not finite", "exclude the candidate (include=False) instead")
+    return np.where(include, rewards, 0.0), include

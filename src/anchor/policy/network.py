@@ -1,0 +1,123 @@
+"""The composition policy's network: one small MLP head per factor of eq:policy-factor."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from anchor.chemistry.elements import VOCABULARY
+from anchor.chemistry.features import element_features
+from anchor.config import Policy
+from anchor.errors import InputError
+from anchor.policy.constraints import CARDINALITIES, CELL_SIZES
+from anchor.random import torch_generator
+
+N_OBJECTIVES = 4
+"""Stability, novelty, structural and compositional diversity (eq:reward); own objectives come after."""
+
+OUTPUT_GAIN = 0.01
+"""Initial scale of every head's last layer: an untrained policy is uniform to within about a per cent."""
+
+
+class CompositionPolicy(nn.Module):
+    """π_θ(c | s): logits of the number of elements k, the elements, the cell size T and the stoichiometry.
+
+    The network knows nothing of masks; `anchor.policy.distribution` turns logits into probabilities. In every
+    head's input the objective weights w come last, so that further objectives append columns.
+
+    Args:
+        config: Sizes (tab:hparams 'Policy network').
+        n_objectives: Length of w, four or more.
+        seed: Seed of the initial weights.
+    """
+
+    descriptors: Tensor
+
+    def __init__(
+        self, config: Policy | None = None, *, n_objectives: int = N_OBJECTIVES, seed: int = 0
+    ) -> None:
+        super().__init__()
+        if n_objectives < N_OBJECTIVES:
+            raise InputError(f"{n_objectives} objectives, at least {N_OBJECTIVES} are needed")
+        self.config = config or Policy()
+        self.n_objectives = n_objectives
+        features = torch.from_numpy(element_features().copy())
+        self.register_buffer("descriptors", features, persistent=False)  # f_e, fixed  # [84, 38]
+
+        generator = torch_generator(seed, "policy")
+        width, embedding = self.config.hidden_dim, self.config.element_embedding
+        state = self.config.state_dim + n_objectives
+        self.projection = _linear(features.shape[1], self.config.state_dim, generator)  # W_f
+        self.embedding = nn.Parameter(torch.randn(len(VOCABULARY), embedding, generator=generator))
+        self.cardinality = _head(state, width, len(CARDINALITIES), generator)
+        self.element = _head(embedding + state, width, len(VOCABULARY), generator)
+        self.size = _head(embedding + state, width, len(CELL_SIZES), generator)
+        self.stoichiometry = _head(2 * embedding + state, width, 1, generator)
+
+    def state(self, subgroup: Tensor, weights: Tensor) -> Tensor:
+        """s = [W_f f̄_S ; w] (eq:state).
+
+        Args:
+            subgroup: Elements of the rollout.  # [n, 84] bool
+            weights: w.  # [n, n_objectives]
+
+        Returns: # [n, state_dim + n_objectives]
+        """
+        members = subgroup.to(self.descriptors.dtype)
+        mean = members @ self.descriptors / members.sum(-1, keepdim=True)
+        return torch.cat([self.projection(mean), weights], dim=-1)
+
+    def cardinality_logits(self, state: Tensor) -> Tensor:
+        """g_k(s) (eq:head-k).  # [n, 3], in the order of CARDINALITIES"""
+        return self.cardinality(state)
+
+    def element_logits(self, state: Tensor, drawn: Tensor) -> Tensor:
+        """g_e(s, e_<i) (eq:head-e), from the summed embeddings of the elements drawn.  # [..., 84]"""
+        return self.element(torch.cat([drawn, state], dim=-1))
+
+    def size_logits(self, state: Tensor, drawn: Tensor) -> Tensor:
+        """g_T(s, e) (eq:head-T), from the summed embeddings of all elements.  # [n, 19]"""
+        return self.size(torch.cat([drawn, state], dim=-1))
+
+    def stoichiometry_logits(self, state: Tensor, own: Tensor, drawn: Tensor) -> Tensor:
+        """g_ρ(s, e) (eq:head-c), one logit per element from its own and the summed embeddings.  # [..., 4]"""
+        return self.stoichiometry(torch.cat([own, drawn, state], dim=-1)).squeeze(-1)
+
+    def extend_objectives(self, n_objectives: int) -> CompositionPolicy:
+        """A policy for more objectives that ignores the new ones until it learns: zero columns for them."""
+        if n_objectives < self.n_objectives:
+            raise InputError(f"a policy of {self.n_objectives} objectives cannot lose some ({n_objectives})")
+        extended = CompositionPolicy(self.config, n_objectives=n_objectives)
+        extended.to(self.embedding)
+        target = extended.state_dict()
+        for name, values in self.state_dict().items():
+            if target[name].shape == values.shape:
+                target[name] = values
+            else:
+                target[name] = torch.zeros_like(target[name])
+                target[name][:, : values.shape[1]] = values
+        extended.load_state_dict(target)
+        return extended
+
+
+def _head(n_in: int, width: int, n_out: int, generator: torch.Generator) -> nn.Sequential:
+    """MLP with two hidden layers; its output starts near zero, so that every choice starts equally likely."""
+    return nn.Sequential(
+        _linear(n_in, width, generator),
+        nn.SiLU(),
+        _linear(width, width, generator),
+        nn.SiLU(),
+        _linear(width, n_out, generator, gain=OUTPUT_GAIN),
+    )
+
+
+def _linear(n_in: int, n_out: int, generator: torch.Generator, gain: float = 1.0) -> nn.Linear:
+    """Linear layer with weights uniform in ±gain·√(3 / n_in), drawn from `generator`, and zero bias."""
+    layer = nn.utils.skip_init(nn.Linear, n_in, n_out)
+    bound = gain * math.sqrt(3 / n_in)
+    with torch.no_grad():
+        layer.weight.uniform_(-bound, bound, generator=generator)
+        layer.bias.zero_()
+    return layer
