@@ -1,0 +1,182 @@
+"""The report of a campaign: one HTML file that needs no network, with counts, curves, finds and crystals."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import plotly.graph_objects as go
+from plotly.offline import get_plotlyjs
+
+from anchor.config import Config
+from anchor.report.crystal_view import crystal_figure
+from anchor.report.curves import rate_curves
+from anchor.report.figures import TERMS, entropy_figure, rates_figure, reward_figure, time_figure
+from anchor.search.ledger import Ledger, decode_crystal
+from anchor.search.tally import TALLY_COLUMNS, Tally
+
+VIEWED = 12
+"""Finds shown in three dimensions."""
+
+STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; color: #222; margin: 2rem auto; max-width: 1080px;
+  padding: 0 1rem }
+h1 { font-size: 1.6rem; margin-bottom: 0 }
+h2 { font-size: 1.15rem; margin-top: 2.2rem }
+p.sub { color: #666; margin-top: .2rem }
+table { border-collapse: collapse }
+td, th { padding: .25rem .8rem .25rem 0; text-align: left; border-bottom: 1px solid #e5e5e5 }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums }
+.crystals { display: flex; flex-wrap: wrap; gap: 1rem; margin-top: 1rem }
+.crystal { width: 335px; border: 1px solid #e5e5e5; border-radius: 8px; padding: .6rem }
+.crystal b { font-size: 1.05rem }
+.note { color: #666; font-size: .9rem }
+code { background: #f4f4f4; padding: .1rem .3rem; border-radius: 4px; font-size: .85rem }
+"""
+
+
+def write_report(ledger: Ledger, path: Path) -> Path:
+    """Write the report of a campaign to `path` and return it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(report_html(ledger), encoding="utf-8")
+    return path
+
+
+def report_html(ledger: Ledger) -> str:
+    """The whole page."""
+    config = Config.model_validate(ledger.config)
+    steps, finds, identity = ledger.step_rows(), ledger.find_rows(), ledger.identity
+    evaluation = config.evaluation
+    tally = Tally(evaluation.novel_above, evaluation.metastable_below, evaluation.stable_below)
+    rows = list(ledger.rows((*TALLY_COLUMNS, "step", *(name for name, _ in TERMS))))
+    curves = rate_curves(rows, tally)
+    potential, prior = identity["potential"]["name"], identity["prior"]["name"]
+    body = [
+        "<h1>anchor campaign</h1>",
+        f"<p class=sub>{tally.proposed} compositions · prior {_text(prior)} · potential {_text(potential)} · "
+        f"hull {_text(config.hull.kind)} · seed {config.run.seed} · anchor {_text(identity['anchor'])}</p>",
+        "<h2>What came out</h2>",
+        _counts(tally),
+    ]
+    if steps:
+        terms = {name: _step_means(rows, name, len(steps)) for name, _ in TERMS}
+        body += [
+            "<h2>Rates over the run</h2>",
+            _figure(rates_figure(curves)),
+            "<h2>Reward</h2>",
+            _figure(reward_figure(steps, terms)),
+            "<h2>Entropy and its controller</h2>",
+            _figure(entropy_figure(steps, config.entropy.target)),
+            "<h2>Where the time went</h2>",
+            _figure(time_figure(steps)),
+        ]
+    body += ["<h2>Finds</h2>", _finds_table(finds, potential)]
+    body += ["<div class=crystals>", *(_crystal(row) for row in finds[:VIEWED]), "</div>"]
+    body += ["<h2>How to trust this</h2>", _provenance(identity, config)]
+    script = get_plotlyjs()
+    return (
+        "<!doctype html><html lang=en><head><meta charset=utf-8>"
+        "<meta name=viewport content='width=device-width, initial-scale=1'><title>anchor campaign</title>"
+        f"<style>{STYLE}</style><script>{script}</script></head><body>{''.join(body)}</body></html>"
+    )
+
+
+def _counts(tally: Tally) -> str:
+    labels = {
+        "valid": "valid (bonds and charges)",
+        "unique": "unique reduced formulas",
+        "novel": "valid and novel",
+        "metastable": f"valid, at most {tally.metastable_below} eV/atom above the hull",
+        "stable": "valid, on or below the hull",
+        "msun": "MSUN: metastable, unique, novel",
+        "sun": "SUN: stable, unique, novel",
+        "known": "valid, formula in the reference",
+        "known_anywhere": "valid, formula known in reference, Materials Project or OQMD",
+    }
+    rows = "".join(
+        f"<tr><td>{_text(label)}<td class=n>{tally.counts[name]}<td class=n>{100 * tally.rate(name):.1f} %"
+        for name, label in labels.items()
+    )
+    states = ", ".join(f"{count} {_text(status)}" for status, count in sorted(tally.status.items()))
+    note = (
+        "Energies are those of the training reward: positions relaxed, cell fixed, at most the step budget."
+    )
+    return (
+        f"<table><tr><th>of {tally.proposed} proposed<th class=n>count<th class=n>rate{rows}</table>"
+        f"<p class=note>Status: {states}. {note}</p>"
+    )
+
+
+def _finds_table(finds: Sequence[dict[str, Any]], potential: str) -> str:
+    if not finds:
+        return "<p class=note>No candidate has been refined yet.</p>"
+    head = (
+        "<tr><th>formula<th>space group<th class=n>E_hull<th class=n>DFT hull<th class=n>novelty"
+        "<th class=n>atoms<th>relaxation"
+    )
+    rows = "".join(
+        f"<tr><td>{_formula(r['formula'])}<td>{_text(r['spacegroup'])}"
+        f"<td class=n>{_energy(r['energy_above_hull_ev_per_atom'])}"
+        f"<td class=n>{_energy(r['energy_above_dft_hull_ev_per_atom'])}"
+        f"<td class=n>{r['novelty_reference']:.2f}<td class=n>{r['n_atoms']}<td>{_text(r['relaxation'])}"
+        for r in finds
+    )
+    return (
+        "<p class=note>The best candidates whose formula is known nowhere, relaxed once more with the cell "
+        f"free under {_text(potential)}. Energies above the hull in eV/atom, negative below it: against the "
+        f"hull that decides the reward, and against the DFT hull alone.</p><table>{head}{rows}</table>"
+    )
+
+
+def _crystal(row: dict[str, Any]) -> str:
+    figure = crystal_figure(decode_crystal(row["crystal"]), size=330)
+    return (
+        f"<div class=crystal><b>{_formula(row['formula'])}</b> {_text(row['spacegroup'])}, "
+        f"{_energy(row['energy_above_hull_ev_per_atom'])} eV/atom{_figure(figure)}</div>"
+    )
+
+
+def _provenance(identity: dict[str, Any], config: Config) -> str:
+    facts = {
+        "reference": identity["reference"],
+        "prior": f"{identity['prior']['name']} {identity['prior']['hash']}",
+        "potential": f"{identity['potential']['name']} {identity['potential']['hash']}",
+        "hull": identity["hull"],
+        "code": identity["code"],
+        "threads": identity["threads"],
+    }
+    rows = "".join(f"<tr><td>{_text(name)}<td><code>{_text(value)}</code>" for name, value in facts.items())
+    return (
+        "<p class=note>Energies come from a machine-learned potential placed on the scale of DFT references; "
+        "a search optimises against it and finds its errors too. Recompute what you care about with DFT, and "
+        f"look at the structures first. Seed {config.run.seed} and these parts give it again:</p>"
+        f"<table>{rows}</table>"
+    )
+
+
+def _step_means(rows: Sequence[dict[str, Any]], name: str, n_steps: int) -> list[float]:
+    """Mean of a term over the valid candidates of each step, NaN where there is none."""
+    total, count = [0.0] * n_steps, [0] * n_steps
+    for row in rows:
+        if row["valid"] and row[name] is not None:
+            total[row["step"]] += row[name]
+            count[row["step"]] += 1
+    return [t / c if c else float("nan") for t, c in zip(total, count, strict=True)]
+
+
+def _figure(figure: go.Figure) -> str:
+    return figure.to_html(full_html=False, include_plotlyjs=False, config={"displaylogo": False})
+
+
+def _formula(formula: str) -> str:
+    return "".join(f"<sub>{c}</sub>" if c.isdigit() else html.escape(c) for c in formula)
+
+
+def _energy(value: float | None) -> str:
+    return "–" if value is None else f"{value:+.3f}"
+
+
+def _text(value: Any) -> str:
+    return html.escape(str(value))

@@ -1,0 +1,68 @@
+"""Running counts of a campaign, by the paper's definitions (app:eval_protocol)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+NAMES = ("valid", "unique", "novel", "metastable", "stable", "msun", "sun", "known", "known_anywhere")
+
+
+@dataclass
+class Tally:
+    """Counts over candidates in sampling order.
+
+    valid: passed the gate. unique: first of its reduced formula, valid or not. novel: valid and ν > 0.5.
+    metastable, stable: valid and E_hull <= 0.1, <= 0 eV/atom. msun, sun: those and unique and novel. known:
+    valid and the formula is in the reference; known_anywhere: there, in the Materials Project or in OQMD.
+    Energies and novelty are those of the training reward.
+    """
+
+    novel_above: float = 0.5
+    metastable_below: float = 0.1
+    stable_below: float = 0.0
+    proposed: int = 0
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(NAMES, 0))
+    status: dict[str, int] = field(default_factory=dict)
+    _formulas: set[str] = field(default_factory=set)
+
+    def add(self, row: Mapping[str, Any]) -> dict[str, bool]:
+        """Count one candidate; returns its flags."""
+        e_hull, novelty = row["energy_above_hull_ev_per_atom"], row["novelty"]
+        unique = row["formula"] not in self._formulas
+        self._formulas.add(row["formula"])
+        valid = bool(row["valid"])
+        novel = valid and novelty is not None and novelty > self.novel_above
+        metastable = valid and e_hull is not None and e_hull <= self.metastable_below
+        stable = valid and e_hull is not None and e_hull <= self.stable_below
+        known = row["known_in"].split(",")
+        flags = {
+            "valid": valid,
+            "unique": unique,
+            "novel": novel,
+            "metastable": metastable,
+            "stable": stable,
+            "msun": metastable and unique and novel,
+            "sun": stable and unique and novel,
+            "known": valid and "reference" in known,
+            "known_anywhere": valid and known != [""],
+        }
+        self.proposed += 1
+        self.status[row["status"]] = self.status.get(row["status"], 0) + 1
+        for name, flag in flags.items():
+            self.counts[name] += flag
+        return flags
+
+    def add_all(self, rows: Iterable[Mapping[str, Any]]) -> Tally:
+        for row in rows:
+            self.add(row)
+        return self
+
+    def rate(self, name: str) -> float:
+        """Fraction of all proposed candidates, NaN before the first."""
+        return self.counts[name] / self.proposed if self.proposed else float("nan")
+
+
+TALLY_COLUMNS = ("formula", "valid", "status", "novelty", "energy_above_hull_ev_per_atom", "known_in")
+"""Ledger columns a tally reads."""
