@@ -11,7 +11,7 @@ import sys
 
 import typer
 
-from anchor.cli import compositions, hull
+from anchor.cli import compositions, data, hull
 from anchor.errors import AnchorError, InputError
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(compositions.app, name="compositions")
+app.add_typer(data.app, name="data")
 app.add_typer(hull.energies, name="energies")
 
 
