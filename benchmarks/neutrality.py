@@ -1,7 +1,7 @@
 """Charge neutrality against pymatgen: agreement on random actions of the space, and the speed of both.
 
-Usage: python benchmarks/neutrality.py [-n 20000] [--seed 0]; the last line is one JSON document. pymatgen needs
-about 10 ms for a composition, so the default takes some minutes.
+Usage: python benchmarks/neutrality.py [-n 20000] [--seed 0]; the last line is one JSON document. pymatgen
+needs about 10 ms for a composition, so the default takes some minutes.
 """
 
 from __future__ import annotations

@@ -77,7 +77,9 @@ def test_an_element_alone_is_neutral_and_noble_gases_are_as_pymatgen_has_them() 
     assert bool(guesses(parse_formula("XeF2"))) == (neutral_assignment(["Xe", "F"], [1, 2]) is not None)
 
 
-def test_huge_cells_are_refused() -> None:
+def test_huge_cells_and_unknown_elements_are_refused() -> None:
+    with pytest.raises(InputError, match="no element 'Xx'"):
+        neutral_assignment(["Xx", "O"], [1, 1])
     with pytest.raises(InputError, match="700 atoms"):
         neutral_assignment(["Fe", "O"], [300, 400])
 

@@ -20,6 +20,7 @@ def test_one_composition_reads_like_its_cell() -> None:
     [
         (("Li", "Li"), (1, 2), "appears twice"),
         (("Li",), (0,), "must be positive"),
+        (("Li",), (1.5,), "whole numbers"),
         (("Xx",), (1,), "no element 'Xx'"),
         (("Li", "O"), (1,), "2 elements and 1 counts"),
         ((), (), "0 elements"),

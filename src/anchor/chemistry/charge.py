@@ -16,7 +16,7 @@ from functools import cache, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from anchor.chemistry.composition import Compositions
+from anchor.chemistry.composition import Composition, Compositions
 from anchor.chemistry.elements import VOCABULARY
 from anchor.errors import InputError
 
@@ -115,9 +115,10 @@ def neutral_assignment(elements: Sequence[str], counts: Sequence[int]) -> dict[s
     Probable as pymatgen means it: the largest sum over atoms of how often ICSD has the state. Elements may be
     any, not only the vocabulary's. An element alone is neutral with all its atoms at 0.
     """
-    if sum(counts) > ASSIGNED_ATOMS:
+    composition = Composition(tuple(elements), tuple(counts))  # refuses what is no composition
+    if composition.n_atoms > ASSIGNED_ATOMS:
         raise InputError(
-            f"a cell of {sum(counts)} atoms is too large to assign", f"at most {ASSIGNED_ATOMS} atoms"
+            f"a cell of {composition.n_atoms} atoms is too large to assign", f"at most {ASSIGNED_ATOMS} atoms"
         )
     if len(elements) == 1:
         return {elements[0]: [0] * counts[0]}

@@ -34,6 +34,8 @@ class Composition:
 
     def __post_init__(self) -> None:
         elements, counts = tuple(self.elements), tuple(int(n) for n in self.counts)
+        if counts != tuple(self.counts):
+            raise InputError(f"counts must be whole numbers, got {self.counts}")
         if not elements or len(elements) != len(counts):
             raise InputError(
                 f"{len(elements)} elements and {len(counts)} counts: one count per element is needed"

@@ -2,7 +2,7 @@
 
 Elements with the same oxidation states are interchangeable: the 84 fall into a few dozen types. For one
 stoichiometry n1 <= n2 <= … all assignments of types to its positions are tested at once (two pair sums meet
-or not, one matrix product), and each counts as often as there are distinct elements of those types.
+or not), and each counts as often as there are distinct elements of those types.
 """
 
 from __future__ import annotations
@@ -88,10 +88,10 @@ def _primitive(k: int) -> list[tuple[int, ...]]:
     return [tuple(rho) for rho in stoichiometries(k).tolist() if rho == sorted(rho) and math.gcd(*rho) == 1]
 
 
-def _ordered_choices(k: int, multiplicity: NDArray[np.int64]) -> NDArray[np.float64]:
+def _ordered_choices(k: int, multiplicity: NDArray[np.int64]) -> NDArray[np.int64]:
     """Ways to give k positions distinct elements, by the types of the positions.  # [n_types ** k]"""
     index = np.indices((len(multiplicity),) * k).reshape(k, -1)
-    ways = np.ones(index.shape[1])
+    ways = np.ones(index.shape[1], dtype=np.int64)
     for i in range(k):
         ways *= multiplicity[index[i]] - (index[:i] == index[i]).sum(axis=0)
     return ways
@@ -104,14 +104,9 @@ def _neutral_assignments(rho: tuple[int, ...], representatives: NDArray[np.int64
     sets = [table.set_of[representatives, n] for n in rho] + [np.zeros(1, dtype=int)] * (
         MAX_ELEMENTS - len(rho)
     )
-    left = _bits(table.sums[sets[0][:, None], sets[1]])  # [types^2, bits]
-    right = _bits(table.opposite[sets[2][:, None], sets[3]])
-    shared = left.any(axis=0) & right.any(axis=0)  # most charges are out of reach of so few atoms
-    meetings = left[:, shared].astype(np.float32) @ right[:, shared].astype(np.float32).T
-    return (meetings > 0).reshape(-1)
-
-
-def _bits(words: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Bits of each pair's words.  # [pairs, bits]"""
-    flat = np.ascontiguousarray(words.reshape(-1, words.shape[-1]))
-    return np.unpackbits(flat.view(np.uint8), axis=1).astype(bool)
+    left = table.sums[sets[0][:, None], sets[1]].reshape(-1, table.sums.shape[-1])  # [types^2, words]
+    right = table.opposite[sets[2][:, None], sets[3]].reshape(-1, table.sums.shape[-1])
+    meet = np.zeros((len(left), len(right)), dtype=bool)
+    for word in np.flatnonzero(left.any(axis=0) & right.any(axis=0)):  # few atoms reach few charges
+        meet |= (left[:, None, word] & right[:, word]) != 0
+    return meet.reshape(-1)

@@ -27,7 +27,7 @@ def sample(
             "neutral: by-k (default: k first, then all alike) or flat."
         ),
     ] = None,
-    n: Annotated[int, typer.Option("-n", min=1, max=10_000_000, help="How many.")] = 10,
+    n: Annotated[int, typer.Option("-n", min=1, max=1_000_000, help="How many.")] = 10,
     seed: Seed = 0,
     json: JsonFlag = False,
 ) -> None:
