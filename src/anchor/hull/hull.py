@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,10 +95,21 @@ class Hull:
         """
         amounts = _as_matrix(compositions)
         found = np.full(len(amounts), np.nan)
-        totals = amounts.sum(axis=1)
-        for system, members in _by_system(amounts):
+        fractions = amounts / amounts.sum(axis=1, keepdims=True)
+        rows, numbers = np.nonzero(amounts)
+        values = fractions[rows, numbers]
+        ends = np.cumsum(np.bincount(rows, minlength=len(amounts))).tolist()
+        flat = numbers.tolist()
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for i, (a, b) in enumerate(pairwise([0, *ends])):
+            groups.setdefault(tuple(flat[a:b]), []).append(i)
+        for system, members in groups.items():
             if self.elements.issuperset(system):
-                targets = amounts[members[:, None], system] / totals[members, None]
+                k = len(system)
+                first = ends[members[0]]
+                targets = (
+                    values[first - k : first][None] if len(members) == 1 else fractions[members][:, system]
+                )
                 found[members] = self._system(system).energy(targets)
         return found
 
@@ -160,12 +172,3 @@ def _as_matrix(compositions: NDArray[np.float64] | Sequence[str]) -> NDArray[np.
     if not (np.isfinite(amounts).all() and (amounts >= 0).all() and (amounts.sum(axis=1) > 0).all()):
         raise InputError("compositions must be finite, not negative, and hold at least one atom")
     return amounts
-
-
-def _by_system(amounts: NDArray[np.float64]) -> list[tuple[tuple[int, ...], NDArray[np.int64]]]:
-    """Chemical systems (ascending atomic numbers) and the rows that belong to each."""
-    keys = np.packbits(amounts > 0, axis=1)
-    groups: dict[bytes, list[int]] = {}
-    for i, key in enumerate(keys):
-        groups.setdefault(key.tobytes(), []).append(i)
-    return [(tuple(np.flatnonzero(amounts[rows[0]]).tolist()), np.array(rows)) for rows in groups.values()]

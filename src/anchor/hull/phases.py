@@ -187,7 +187,7 @@ class PhaseIndex:
         compounds = np.flatnonzero((sizes > 1) & (formation < 0))  # NaN (an element without reference) is not
         order = compounds[np.lexsort(phases.numbers[compounds].T[::-1])]
         numbers = phases.numbers[order]
-        self._rows = order
+        self._rows = order.tolist()
         self._fractions = np.ascontiguousarray(
             phases.fractions[order].T
         )  # [K, m]: slices of a system are runs
@@ -200,9 +200,7 @@ class PhaseIndex:
             for a, b in zip(starts, stops, strict=True)
         }
 
-    def gather(
-        self, system: tuple[int, ...]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    def gather(self, system: tuple[int, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64], list[int]]:
         """Phases of a system (ascending atomic numbers) and of all its subsystems; the k elements come first.
 
         Returns:
@@ -225,19 +223,18 @@ class PhaseIndex:
                 if not key & ~whole:
                     pieces.append((tuple(i for i, z in enumerate(system) if key >> z & 1), *span))
         n = k + sum(b - a for _, a, b in pieces)
-        fractions = np.zeros((k, n))
-        energies = np.empty(n)
-        rows = np.empty(n, dtype=np.int64)
+        table = np.zeros((k + 1, n))  # fractions, and energies in the last row
+        lines = list(table)
         for i, row in enumerate(elements):
-            fractions[i, i] = 1.0
-            energies[i] = self.phases.energies[row]
-            rows[i] = row
+            lines[i][i] = 1.0
+            lines[k][i] = self.phases.energies[row]
+        rows = [*elements]
         at = k
         for columns, a, b in pieces:
             end = at + b - a
-            for i, column in enumerate(columns):
-                fractions[column, at:end] = self._fractions[i, a:b]
-            energies[at:end] = self._energies[a:b]
-            rows[at:end] = self._rows[a:b]
+            for column, values in zip(columns, self._fractions, strict=False):
+                lines[column][at:end] = values[a:b]
+            lines[k][at:end] = self._energies[a:b]
+            rows += self._rows[a:b]
             at = end
-        return fractions, energies, rows
+        return table[:k], table[k], rows

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dgesv  # a fifth of np.linalg.inv's time on 4×4
 
 from anchor.errors import AnchorError
 
@@ -45,12 +46,12 @@ def find_facet(
     """
     k = len(target)
     basis = list(range(k))
-    inverse = np.eye(k).tolist()  # of the matrix whose columns are the basis phases
+    inverse = [[float(i == j) for j in basis] for i in basis]  # of the matrix whose columns are the basis
     amounts = list(target)  # of the basis phases in the mixture
     plane = energies[:k].tolist()  # chemical potentials of the elements on the plane through the basis
     stalled = 0
     for _ in range(100 + 10 * len(energies)):
-        above = energies - np.array(plane) @ fractions
+        above = energies - np.dot(plane, fractions)
         entering = int(above.argmin())
         if above[entering] >= -ENERGY_TOLERANCE:
             return basis
@@ -59,20 +60,23 @@ def find_facet(
             entering = int(np.argmax(above < -ENERGY_TOLERANCE))
         phase = fractions[:, entering].tolist()
         column = [sum(map(float.__mul__, row, phase)) for row in inverse]
-        usable = [i for i in range(k) if column[i] > AMOUNT_TOLERANCE]
-        step = max(0.0, min(amounts[i] / column[i] for i in usable))
+        usable = [i for i, share in enumerate(column) if share > AMOUNT_TOLERANCE]
+        step = max(0.0, min([amounts[i] / column[i] for i in usable]))
         tied = [i for i in usable if amounts[i] / column[i] <= step + AMOUNT_TOLERANCE]
-        leaving = min(tied, key=lambda i: basis[i] if bland else -column[i])
+        leaving = tied[0]
+        if len(tied) > 1:
+            leaving = min(tied, key=lambda i: basis[i] if bland else -column[i])
         stalled = stalled + 1 if step <= AMOUNT_TOLERANCE else 0
 
-        pivot = [value / column[leaving] for value in inverse[leaving]]
+        scale = column[leaving]
+        pivot = [value / scale for value in inverse[leaving]]
         for i, share in enumerate(column):
-            if i != leaving:
+            if i != leaving and share:
                 amounts[i] -= step * share
-                inverse[i] = [a - share * b for a, b in zip(inverse[i], pivot, strict=True)]
+                inverse[i] = [x - share * y for x, y in zip(inverse[i], pivot, strict=True)]
         amounts[leaving], inverse[leaving], basis[leaving] = step, pivot, entering
         gap = float(above[entering])
-        plane = [mu + gap * b for mu, b in zip(plane, pivot, strict=True)]
+        plane = [mu + gap * x for mu, x in zip(plane, pivot, strict=True)]
     raise AnchorError(f"the hull over {list(target)} was not found among {len(energies)} phases")
 
 
@@ -91,14 +95,14 @@ class SystemHull:
 
     fractions: NDArray[np.float64]
     energies: NDArray[np.float64]
-    rows: NDArray[np.int64]
+    rows: Sequence[int]
 
     def __post_init__(self) -> None:
-        k = len(self.fractions)
         self._facets: dict[tuple[int, ...], int] = {}
         self._on_edge: dict[bytes, int] = {}
-        self._inverses = np.zeros((0, k, k))  # facet amounts = inverse @ composition
-        self._potentials = np.zeros((0, k))  # hull energy = potentials · composition
+        self._inverses: list[NDArray[np.float64]] = []  # facet amounts = inverse @ composition
+        self._planes: list[NDArray[np.float64]] = []  # hull energy = plane · composition
+        self._stacked = np.zeros((0, len(self.fractions)))  # of the inverses, made when it is needed
 
     @property
     def n_facets(self) -> int:
@@ -108,48 +112,53 @@ class SystemHull:
     def energy(self, targets: NDArray[np.float64]) -> NDArray[np.float64]:
         """Energy of the hull, eV/atom, at atomic fractions.  # [n, k] -> [n]"""
         facets = self._locate(targets)
-        return (self._potentials[facets] * targets).sum(axis=1)
+        planes = np.array(self._planes)[facets] if len(facets) > 1 else self._planes[facets[0]][None]
+        return (planes * targets).sum(axis=1)
 
     def mixture(self, target: NDArray[np.float64]) -> list[tuple[int, float]]:
         """Phases (rows of the whole set) and their atomic fractions in the decomposition.  # [k]"""
-        facet = int(self._locate(target[None])[0])
+        facet = self._locate(target[None])[0]
         members = list(self._facets)[facet]
         amounts = self._inverses[facet] @ target
-        return [(int(self.rows[members[i]]), float(amounts[i])) for i in np.flatnonzero(amounts > 1e-8)]
+        return [(self.rows[members[i]], float(amounts[i])) for i in np.flatnonzero(amounts > 1e-8)]
 
-    def _locate(self, targets: NDArray[np.float64]) -> NDArray[np.int64]:
+    def _locate(self, targets: NDArray[np.float64]) -> list[int]:
         """Facet of each composition; new facets are found and kept.  # [n, k] -> [n]"""
         found = self._inside_known(targets)
-        for i in np.flatnonzero(found < 0):
+        known = self.n_facets
+        for i, facet in enumerate(found):
+            if facet >= 0:
+                continue
             key = targets[i].tobytes()
             if key not in self._on_edge:
-                # a facet found for an earlier composition of this call may hold this one as well
-                found[i] = self._inside_known(targets[i : i + 1])[0]
-                if found[i] >= 0:
-                    continue
+                if self.n_facets > known:  # one of the new facets of this call may hold this one as well
+                    found[i] = self._inside_known(targets[i : i + 1])[0]
+                    if found[i] >= 0:
+                        continue
                 self._on_edge[key] = self._add(find_facet(self.fractions, self.energies, targets[i].tolist()))
             found[i] = self._on_edge[key]
         return found
 
-    def _inside_known(self, targets: NDArray[np.float64]) -> NDArray[np.int64]:
+    def _inside_known(self, targets: NDArray[np.float64]) -> list[int]:
         """Index of the known facet that holds each composition well inside, −1 where there is none.  # [n]"""
         n, k = targets.shape
-        if not self.n_facets:
-            return np.full(n, -1)
+        if not self._facets:
+            return [-1] * n
+        if len(self._stacked) < k * self.n_facets:
+            self._stacked = np.concatenate(self._inverses)
         smallest = np.empty((n, self.n_facets))
         for a in range(0, n, 4096):  # bounds the memory of the next line
-            amounts = targets[a : a + 4096] @ self._inverses.reshape(-1, k).T
+            amounts = targets[a : a + 4096] @ self._stacked.T
             smallest[a : a + 4096] = amounts.reshape(-1, self.n_facets, k).min(axis=2)
         best = smallest.argmax(axis=1)
-        return np.where(smallest[np.arange(n), best] > EDGE, best, -1)
+        return np.where(smallest[np.arange(n), best] > EDGE, best, -1).tolist()
 
     def _add(self, facet: list[int]) -> int:
         members = tuple(sorted(facet))  # so that rounding does not depend on the path that led here
         if members not in self._facets:
-            inverse = np.linalg.inv(self.fractions[:, list(members)])
+            chosen = list(members)
+            inverse = dgesv(self.fractions[:, chosen], np.eye(len(chosen)))[2]
             self._facets[members] = len(self._facets)
-            self._inverses = np.concatenate([self._inverses, inverse[None]])
-            self._potentials = np.concatenate(
-                [self._potentials, (self.energies[list(members)] @ inverse)[None]]
-            )
+            self._inverses.append(inverse)
+            self._planes.append(self.energies[chosen] @ inverse)
         return self._facets[members]
