@@ -33,6 +33,14 @@ MIN_CELL_HEIGHT = 0.5
 """Å, between opposite faces; thinner cells are not evaluated, for the same reason."""
 
 
+COMMON_ELEMENTS = frozenset(range(1, 95)) - {84, 85, 86, 87, 88}
+"""The 89 elements of the Materials Project's and OMat24's data: H to Pu without Po, At, Rn, Fr, Ra."""
+
+CPU_CHUNK_ATOMS = 96
+"""Atoms evaluated at once on a CPU. Batching gains nothing beyond about eight crystals there, and larger work
+arrays fall out of the caches (SevenNet-0, 32 crystals: 1.6 times slower at once than in four parts)."""
+
+
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """Energies, forces and stresses of n crystals; NaN where a crystal cannot be evaluated.
@@ -102,21 +110,30 @@ class Potential(ModelInterface):
         """
         state = _as_state(state).to(self._device)
         self._refuse_unknown(state.atomic_numbers)
-        usable = well_formed(state)
-        if bool(usable.all()):
-            return {key: value.detach().to(state.dtype) for key, value in self.compute(state).items()}
-        atoms = usable[state.system_idx]
-        found = self.compute(state[usable]) if bool(usable.any()) else {}
-        whole = {
+        result = {
             "energy": state.positions.new_full((state.n_systems,), torch.nan),
             "forces": torch.full_like(state.positions, torch.nan),
             "stress": torch.full_like(state.cell, torch.nan),
         }
-        for key, value in found.items():
-            rows = atoms if len(value) == int(atoms.sum()) and key.startswith("forces") else usable
-            target = whole.setdefault(key, value.new_full((len(rows), *value.shape[1:]), torch.nan))
-            target[rows] = value.detach().to(target.dtype)
-        return {key: value.to(state.dtype) for key, value in whole.items()}
+        for systems in self._chunks(state):
+            atoms = torch.isin(state.system_idx, systems)
+            part = state if len(systems) == state.n_systems else state[systems]
+            for key, value in self.compute(part).items():
+                rows, like = (
+                    (atoms, result["forces"]) if key.startswith("forces") else (systems, result["energy"])
+                )
+                whole = result.setdefault(key, torch.full_like(like, torch.nan))
+                whole[rows] = value.detach().to(whole.dtype)
+        return result
+
+    def _chunks(self, state: SimState) -> list[torch.Tensor]:
+        """Well-formed systems, in order, in groups that suit the device's caches.  # each [m], int64"""
+        systems = torch.nonzero(well_formed(state)).view(-1)
+        if state.device.type != "cpu":
+            return [systems] if len(systems) else []
+        counts = torch.bincount(state.system_idx)[systems]
+        group = (torch.cumsum(counts, 0) - 1) // CPU_CHUNK_ATOMS
+        return list(torch.split(systems, torch.unique_consecutive(group, return_counts=True)[1].tolist()))
 
     def evaluate(self, crystals: Crystals) -> Evaluation:
         """Energies, forces and stresses of all crystals in one batch, as NumPy arrays."""

@@ -9,11 +9,8 @@ from pathlib import Path
 import torch
 
 from anchor.paths import sha256
-from anchor.potentials.base import GradientPotential
+from anchor.potentials.base import COMMON_ELEMENTS, GradientPotential
 from anchor.potentials.graph import Graph
-
-MPTRJ_ELEMENTS = frozenset(range(1, 95)) - {84, 85, 86, 87, 88}
-"""Its training set has 89 elements: no Po, At, Rn, Fr, Ra."""
 
 
 class CHGNet(GradientPotential):
@@ -38,7 +35,7 @@ class CHGNet(GradientPotential):
 
         super().__init__(
             name=name,
-            elements=MPTRJ_ELEMENTS,
+            elements=COMMON_ELEMENTS,
             energies_corrected=True,
             checkpoint_hash=sha256(path),
             device=device,

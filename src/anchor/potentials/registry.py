@@ -45,6 +45,7 @@ class Entry:
         energies_corrected: Whether energies are on the Materials Project 2020 corrected scale.
         license: Of the weights.
         manual: What a person must do by hand to get the weights, when no download can.
+        conflicts: Packages that cannot be installed beside it (their pins exclude each other).
     """
 
     name: str
@@ -57,17 +58,18 @@ class Entry:
     energies_corrected: bool
     license: str
     manual: str | None = None
+    conflicts: tuple[str, ...] = ()
 
     @property
     def how_to_get(self) -> str:
         """The way to a working potential, in one line."""
         steps = [] if self.extra is None else [f"pip install 'anchor-crystals[{self.extra}]'"]
+        fetch_file = f"anchor potentials fetch {self.name} --from FILE"
         if self.manual is not None:
-            steps.append(self.manual)
+            steps += [self.manual, fetch_file]
         elif isinstance(self.weights, Downloaded):
-            steps.append(f"anchor potentials fetch {self.name}")
-        offline = f"; without a network: anchor potentials fetch {self.name} --from FILE"
-        return ", then ".join(steps) + (offline if isinstance(self.weights, Downloaded) else "")
+            steps.append(f"anchor potentials fetch {self.name} (or, without a network, {fetch_file})")
+        return ", then ".join(steps)
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,64 @@ _ENTRIES = (
         "SevenNet_l3i5/checkpoint_l3i5.pth",
         "a7ff190d41efe5b8317a03d20a468e4036a1a3e64e0b14fdbab64ac3f4bfc09d",
     ),
+    Entry(
+        name="mace",
+        summary="MACE-MPA-0 medium, trained on MPtrj and sAlex",
+        adapter="mace:MACE",
+        package="mace",
+        extra="mace",
+        weights=Downloaded(
+            "mace-mpa-0-medium.model",
+            "https://github.com/ACEsuit/mace-mp/releases/download/mace_mpa_0/mace-mpa-0-medium.model",
+            None,
+        ),
+        elements=89,
+        energies_corrected=False,
+        license="MIT",
+        conflicts=("sevenn", "nequip", "fairchem"),
+    ),
+    Entry(
+        name="orb",
+        summary="Orb-v3, conservative, unlimited neighbours, trained on OMat24",
+        adapter="orb:Orb",
+        package="orb_models",
+        extra="orb",
+        weights=Downloaded(
+            "orb-v3-conservative-inf-omat-20250404.ckpt",
+            "https://orbitalmaterials-public-models.s3.us-west-1.amazonaws.com/forcefields/orb-v3/"
+            "orb-v3-conservative-inf-omat-20250404.ckpt",
+            None,
+        ),
+        elements=89,
+        energies_corrected=False,
+        license="Apache-2.0",
+    ),
+    Entry(
+        name="uma",
+        summary="UMA-s-1p1 of fairchem, answering as OMat24",
+        adapter="uma:UMA",
+        package="fairchem",
+        extra="uma",
+        weights=Downloaded("uma-s-1p1.pt", None, None),
+        elements=89,
+        energies_corrected=False,
+        license="FAIR Chemistry License",
+        manual="accept the licence at https://huggingface.co/facebook/UMA and download uma-s-1p1.pt",
+        conflicts=("mace",),
+    ),
+    Entry(
+        name="nequip",
+        summary="Any NequIP or Allegro model compiled with nequip-compile --target batch",
+        adapter="nequip:NequIP",
+        package="nequip",
+        extra="nequip",
+        weights=Downloaded("nequip-batch.nequip.pt2", None, None),
+        elements=89,
+        energies_corrected=False,
+        license="of the model",
+        manual="nequip-compile nequip.net:mir-group/NequIP-OAM-L:0.1 FILE --mode aotinductor --target batch",
+        conflicts=("mace",),
+    ),
 )
 
 REGISTRY: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
@@ -194,6 +254,19 @@ def fetch_weights(name: str, *, report: Report = lambda _: None) -> Path:
     return verified(entry.weights, hint=entry.how_to_get)
 
 
+def refuse_conflicts(names: list[str]) -> None:
+    """An ensemble runs in one process, so its members' packages must fit in one environment."""
+    packages = {entry.package: entry.name for entry in map(find, names)}
+    for entry in map(find, names):
+        for rival in entry.conflicts:
+            if rival in packages:
+                raise MissingDependencyError(
+                    f"{entry.name} and {packages[rival]} cannot be members of one ensemble: the packages "
+                    f"{entry.package} and {rival} do not install together",
+                    "evaluate with each in an environment of its own, and compare the results",
+                )
+
+
 def load_potential(
     name: str, *, device: str | torch.device = "cpu", dtype: str | torch.dtype = "float32"
 ) -> Potential:
@@ -210,6 +283,7 @@ def load_potential(
     if "+" in name:
         from anchor.potentials.ensemble import Ensemble
 
+        refuse_conflicts(name.split("+"))
         return Ensemble([load_potential(part, device=device, dtype=kind) for part in name.split("+")])
     entry = find(name)
     path = verified(entry.weights, hint=entry.how_to_get)
