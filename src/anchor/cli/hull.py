@@ -1,109 +1,123 @@
-"""`anchor energies`: energies of the reference crystals under a potential, and their calibration."""
+"""`anchor hull`: energy above hull and competing phases of anybody's structures."""
 
 from __future__ import annotations
 
-import time
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import typer
 
-from anchor.cli.common import JsonFlag, emit
-
-energies = typer.Typer(
-    help="Energies of the reference crystals under a potential: what a potential's hull is made of.",
-    no_args_is_help=True,
-)
+from anchor.cli.common import JsonFlag, emit, print_table
+from anchor.errors import InputError
 
 
-@energies.command()
-def build(
-    potential: Annotated[str, typer.Option(help="Name, as in `anchor potentials list`.")],
-    relaxed: Annotated[
-        bool, typer.Option("--relaxed", help="Relax the crystals near the hull (cell free) instead.")
-    ] = False,
-    threads: Annotated[int, typer.Option(help="CPU threads; part of what makes the result repeatable.")] = 2,
-    device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
-    time_limit: Annotated[
-        float | None, typer.Option(help="Stop after so many minutes; the same command goes on later.")
+def hull(
+    files: Annotated[
+        list[Path], typer.Argument(help="Files, folders or zip archives with structures (CIF, POSCAR, …).")
+    ],
+    potential: Annotated[str, typer.Option(help="Name, as in `anchor potentials list`.")] = "mattersim-5m",
+    relax: Annotated[bool, typer.Option("--relax", help="Relax positions first.")] = False,
+    cell: Annotated[bool, typer.Option("--cell", help="Relax positions and cell first.")] = False,
+    kind: Annotated[
+        Literal["union", "dft", "potential"],
+        typer.Option(help="Hull that counts: OQMD's DFT energies, the potential's own, or both together."),
+    ] = "union",
+    alex_mp: Annotated[
+        Path | None,
+        typer.Option(help="Use MatterGen's Alex-MP reference file with MP2020 corrections instead."),
     ] = None,
-    bundle: Annotated[
-        bool, typer.Option("--bundle", help="Write into the package instead of the cache folder.")
-    ] = False,
-    restart: Annotated[bool, typer.Option("--restart", help="Forget an interrupted run.")] = False,
+    max_steps: Annotated[int, typer.Option(help="Most steps of a relaxation.")] = 400,
+    fmax: Annotated[float, typer.Option(help="Force at which a relaxation ends, eV/Å.")] = 0.02,
+    device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
     json: JsonFlag = False,
 ) -> None:
-    """Compute energies of all reference crystals. Can be interrupted at any time: run it again to go on.
+    """Energy above hull, competing phases and decomposition of your structures.
 
-    Example: anchor energies build --potential mattersim-1m --threads 2
+    A structure that cannot be read or scored gets a status and does not stop the others. Reference crystals
+    near the hull are relaxed with the same potential: relax yours as well (--cell), or they look too high.
+
+    Example: anchor hull candidates/*.cif --cell
     """
-    import torch
-
-    from anchor.data.reference import load_reference
-    from anchor.hull import energies as store
-    from anchor.paths import BUNDLED, cache_dir
+    from anchor.data.loaders import load
+    from anchor.hull import AlexMPHull, load_hull, phases_from_file, score_crystals
+    from anchor.hull.score import Relax
     from anchor.potentials import load_potential
 
-    torch.set_num_threads(threads)
-    reference = load_reference()
-    crystals = reference.crystals
+    loaded = load(files, on_error="skip")
+    if not len(loaded.crystals):
+        first = loaded.skipped[0]
+        raise InputError(f"none of {loaded.n_read} entries gave a crystal; {first.source}: {first.reason}")
     model = load_potential(potential, device=device)
-    pass_name = "relaxed" if relaxed else "single-points"
-    if relaxed:
-        chunks = store.relaxation_chunks(crystals, reference.e_above_hull)
-        compute = store.relaxed_columns
-        settings: dict[str, Any] = {
-            "chunk_atoms": store.RELAX_CHUNK_ATOMS,
-            "within_ev_per_atom": store.RELAX_WITHIN,
-            "fmax_ev_per_angstrom": store.RELAX_FMAX,
-            "max_steps": store.RELAX_STEPS,
-        }
-    else:
-        chunks = store.single_point_chunks(crystals)
-        compute = store.single_point_columns
-        settings = {"chunk_atoms": store.CHUNK_ATOMS}
-    settings |= {"threads": threads, "device": device}
-    checkpoint = store.energies_path(potential, pass_name, cache_dir() / "energies-in-progress")
-    if restart:
-        checkpoint.unlink(missing_ok=True)
-    run = store.build_energies(
-        crystals,
+    how: Relax = "cell" if cell else "positions" if relax else "no"
+    scored = score_crystals(
+        loaded.crystals,
         model,
-        chunks,
-        compute,
-        checkpoint=checkpoint,
-        settings=settings,
-        time_limit_s=float("inf") if time_limit is None else 60 * time_limit,
+        load_hull(model, kind) if alex_mp is None else AlexMPHull(phases_from_file(alex_mp), model),
+        relax=how,
+        max_steps=max_steps,
+        fmax=fmax,
     )
-    start = last = time.monotonic()
-    first, columns = next(run)  # the same arrays from beginning to end
-    done = first
-    for done, _ in run:
-        now = time.monotonic()
-        if now - last > 30 or done == len(chunks):
-            last = now
-            left = (now - start) / (done - first) * (len(chunks) - done)
-            typer.echo(
-                f"{potential} {pass_name}: chunk {done}/{len(chunks)}, {left / 60:.1f} min left", err=True
-            )
-    complete = done == len(chunks)
-    target = None
-    if complete or relaxed:
-        folder = BUNDLED if bundle else cache_dir()
-        target = store.energies_path(potential, pass_name, folder / "energies")
-        identity = store.read_columns(checkpoint)[1]
-        store.write_columns(target, columns, identity)
-    report = {
-        "potential": potential,
-        "pass": pass_name,
-        "chunks_done": done,
-        "chunks": len(chunks),
-        "complete": complete,
-        "file": None if target is None else str(target),
-    }
+    scores = scored.scores
+    formulas = loaded.crystals.formulas
+    rows: list[dict[str, Any]] = []
+    for i, name in enumerate(loaded.ids):
+        mixture = scored.decompositions[i]
+        rows.append(
+            {
+                "id": name,
+                "source": loaded.source[i],
+                "formula": formulas[i],
+                "status": scores.status[i],
+                "relaxation": scored.relaxation[i],
+                "energy_ev": _number(scored.energy[i]),
+                "formation_energy_ev_per_atom": _number(scores.formation_energy[i]),
+                "energy_above_hull_ev_per_atom": _number(scores.energy_above_hull[i]),
+                "energy_above_each_hull_ev_per_atom": {k: _number(v[i]) for k, v in scores.above.items()},
+                "decomposition": []
+                if mixture is None
+                else [
+                    {"formula": f, "atomic_fraction": a, "energy_ev_per_atom": e, "source": s}
+                    for f, a, e, s in zip(
+                        mixture.formulas, mixture.amounts, mixture.energies, mixture.sources, strict=True
+                    )
+                ],
+            }
+        )
     if json:
-        emit(report)
-    elif complete:
-        typer.echo(f"complete: {target}")
-    else:
-        kept = f"; what is done is in {target}" if target else ""
-        typer.echo(f"{done} of {len(chunks)} chunks done{kept}; the same command goes on")
+        emit(
+            {
+                "potential": potential,
+                "checkpoint_hash": model.checkpoint_hash,
+                "hull": scores.kind,
+                "relaxed": how,
+                "structures": rows,
+                "skipped": [{"source": s.source, "reason": s.reason} for s in loaded.skipped],
+            }
+        )
+        return
+    print_table(
+        ["structure", "formula", "above hull eV/atom", "formation eV/atom", "competing phases", "status"],
+        (
+            [
+                row["id"],
+                row["formula"],
+                _text(row["energy_above_hull_ev_per_atom"], "+.3f"),
+                _text(row["formation_energy_ev_per_atom"], ".3f"),
+                "-" if scored.decompositions[i] is None else str(scored.decompositions[i]),
+                row["status"] if how == "no" else f"{row['status']}, {row['relaxation']}",
+            ]
+            for i, row in enumerate(rows)
+        ),
+        title=f"{potential}, hull: {scores.kind}",
+    )
+    for skipped in loaded.skipped:
+        typer.echo(f"skipped {skipped.source}: {skipped.reason}", err=True)
+
+
+def _number(value: float) -> float | None:
+    """JSON has no NaN."""
+    return float(value) if value == value else None
+
+
+def _text(value: float | None, spec: str) -> str:
+    return "-" if value is None else format(value, spec)

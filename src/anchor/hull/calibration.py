@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from anchor.chemistry.elements import NUMBER, SYMBOLS, VOCABULARY
 from anchor.errors import InputError
@@ -30,9 +31,10 @@ FEWEST_FOR_SHIFT = 5
 """A shift is fitted where so many crystals show it; otherwise it is zero."""
 
 # When an element may be searched: its reference must be fixed by enough crystals, and hold for unseen ones.
-FEWEST_CRYSTALS = 30
+FEWEST_CRYSTALS = 60
 LARGEST_STANDARD_ERROR = 0.03  # eV per atom of the element
-LARGEST_HELD_OUT_ERROR = 0.05  # eV/atom, median over the held-out crystals with the element
+LARGEST_HELD_OUT_MEDIAN = 0.05  # eV/atom, over the held-out crystals with the element
+LARGEST_HELD_OUT_P90 = 0.15  # eV/atom: two states of one element (Eu²⁺/Eu³⁺) show in the tail only
 
 FAMILIES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("oxide", ("O",)),
@@ -110,13 +112,15 @@ class Calibration:
         loose = {}
         for symbol in VOCABULARY:
             z = NUMBER[symbol]
-            error = self.errors["elements"].get(symbol, {}).get("median", np.inf)
+            error = self.errors["elements"].get(symbol, {"median": np.inf, "p90": np.inf})
             if self.n_crystals[z] < FEWEST_CRYSTALS:
                 loose[symbol] = f"{self.n_crystals[z]} crystals, fewer than {FEWEST_CRYSTALS}"
             elif not self.standard_error[z] <= LARGEST_STANDARD_ERROR:
                 loose[symbol] = f"reference energy uncertain by {self.standard_error[z]:.3f} eV"
-            elif not error <= LARGEST_HELD_OUT_ERROR:
-                loose[symbol] = f"held-out median error {error:.3f} eV/atom"
+            elif not error["median"] <= LARGEST_HELD_OUT_MEDIAN:
+                loose[symbol] = f"held-out median error {error['median']:.3f} eV/atom"
+            elif not error["p90"] <= LARGEST_HELD_OUT_P90:
+                loose[symbol] = f"held-out 90th percentile error {error['p90']:.3f} eV/atom"
         return loose
 
     # Files
@@ -255,9 +259,9 @@ def robust_least_squares(
     design: NDArray[np.float64],
     target: NDArray[np.float64],
     *,
-    threshold: float = 0.02,
+    threshold: float = 0.01,
     rejection: float = 0.3,
-    n_iterations: int = 40,
+    n_iterations: int = 50,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Huber fit by iteratively reweighted least squares, then without the gross outliers; deterministic.
 
@@ -272,24 +276,24 @@ def robust_least_squares(
         The solution [p], and its sandwich covariance [p, p] (robust to unequal scatter). Columns without data
         give zero.
     """
-    n_columns = design.shape[1]
-    solution: NDArray[np.float64] = np.zeros(n_columns)
-    ridge = 1e-10 * np.eye(n_columns)  # keeps the equations solvable where a column has no data
+    sparse = csr_array(design)  # a crystal has a handful of elements
+    ridge = 1e-10 * np.eye(design.shape[1])  # keeps the equations solvable where a column has no data
+    solution = np.zeros(design.shape[1])
 
     for largest in (np.inf, rejection):
-        kept = np.abs(target - design @ solution) < largest
-        rows, goal = design[kept], target[kept]
-        residual: NDArray[np.float64] = np.zeros(len(goal))
+        kept = np.abs(target - sparse @ solution) < largest
+        rows, goal = sparse[kept], target[kept]
+        residual = np.zeros(len(goal))
         for _ in range(n_iterations):
-            weighted = rows * (threshold / np.maximum(np.abs(residual), threshold))[:, None]
-            normal = weighted.T @ rows + ridge
+            weighted = rows.multiply((threshold / np.maximum(np.abs(residual), threshold))[:, None]).tocsr()
+            normal = (weighted.T @ rows).toarray() + ridge
             before, solution = solution, np.linalg.solve(normal, weighted.T @ goal)
             residual = goal - rows @ solution
-            if np.abs(solution - before).max() < 1e-9:
+            if np.abs(solution - before).max() < 1e-7:
                 break
     inverse = np.linalg.inv(normal)
-    scores = weighted * residual[:, None]
-    return solution, inverse @ (scores.T @ scores) @ inverse
+    scores = weighted.multiply(residual[:, None]).tocsr()
+    return solution, inverse @ (scores.T @ scores).toarray() @ inverse
 
 
 def error_summary(fractions: NDArray[np.float64], residuals: NDArray[np.float64]) -> dict[str, Any]:

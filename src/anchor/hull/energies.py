@@ -85,6 +85,15 @@ class Energies:
         ended = np.isin(self.status, [STATUSES.index("converged"), STATUSES.index("capped")])
         return np.where(ended, np.fmin(self.single_point, self.relaxed), self.single_point)
 
+    @property
+    def n_single_points(self) -> int:
+        return int(np.isfinite(self.single_point).sum())
+
+    @property
+    def status_counts(self) -> dict[str, int]:
+        """How many crystals have which relaxation status."""
+        return {name: int((self.status == i).sum()) for i, name in enumerate(STATUSES)}
+
 
 # The two passes
 
@@ -149,7 +158,9 @@ def relaxed_columns(crystals: Crystals, potential: Potential) -> Columns:
     covered = np.flatnonzero(potential.supports(crystals))
     chosen = crystals[covered]
     if len(chosen):
-        found = relax(chosen, potential, cell=True, max_steps=RELAX_STEPS, fmax=RELAX_FMAX)
+        found = relax(
+            chosen, potential, cell=True, max_steps=RELAX_STEPS, fmax=RELAX_FMAX, chunk_atoms=CHUNK_ATOMS
+        )
         energy[covered] = found.energy / chosen.counts
         ratio[covered] = found.crystals.volume / chosen.volume
         status[covered] = [STATUSES.index(name) for name in found.status]
@@ -297,6 +308,12 @@ def load_energies(potential: str, crystals: Crystals, *, checkpoint_hash: str | 
         status=columns["status"].astype(np.int64),
         volume_ratio=columns["volume_ratio"].astype(np.float64),
     )
+
+
+def available() -> list[str]:
+    """Names of the potentials whose single points are in the package or in the cache."""
+    folders = (BUNDLED / "energies", cache_dir() / "energies")
+    return sorted({p.name.split(".")[0] for folder in folders for p in folder.glob("*.single-points.npz")})
 
 
 def _read_first(potential: str, pass_name: str) -> tuple[Columns | None, dict[str, Any]]:

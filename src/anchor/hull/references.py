@@ -6,6 +6,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
@@ -200,13 +201,18 @@ def potential_phases(reference: Reference, energies: Energies, calibration: Cali
 def load_calibration(name: str, reference: Reference, energies: Energies) -> Calibration:
     """The stored calibration if it belongs to these weights and crystals, else a new fit (a second)."""
     for folder in (BUNDLED, cache_dir()):
-        path = folder / "energies" / f"{name}.calibration.json"
+        path = calibration_path(name, folder)
         if path.exists():
             found = Calibration.load(path)
             same_weights = found.checkpoint_hash == energies.checkpoint_hash
             if same_weights and found.crystals_hash == energies.crystals_hash:
                 return found
     return calibrate(reference, energies)
+
+
+def calibration_path(name: str, folder: Path) -> Path:
+    """File of a potential's calibration in the package or the cache folder."""
+    return folder / "energies" / f"{name}.calibration.json"
 
 
 def calibrate(reference: Reference, energies: Energies) -> Calibration:

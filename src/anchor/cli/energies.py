@@ -1,0 +1,194 @@
+"""`anchor energies`: energies of the reference crystals under a potential, and their calibration."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from anchor.cli.common import JsonFlag, emit, print_table
+
+app = typer.Typer(
+    help="Energies of the reference crystals under a potential: what a potential's hull is made of.",
+    no_args_is_help=True,
+)
+
+FIT_COLUMNS = ["family", "crystals", "median meV/atom", "mean", "90th percentile"]
+
+
+@app.command()
+def build(
+    potential: Annotated[str, typer.Option(help="Name, as in `anchor potentials list`.")],
+    relaxed: Annotated[
+        bool, typer.Option("--relaxed", help="Relax the crystals near the hull (cell free) instead.")
+    ] = False,
+    threads: Annotated[int, typer.Option(help="CPU threads; part of what makes the result repeatable.")] = 2,
+    device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
+    time_limit: Annotated[
+        float | None, typer.Option(help="Stop after so many minutes; the same command goes on later.")
+    ] = None,
+    bundle: Annotated[
+        bool, typer.Option("--bundle", help="Write into the package instead of the cache folder.")
+    ] = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Forget an interrupted run.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Compute energies of all reference crystals. Can be interrupted at any time: run it again to go on.
+
+    Example: anchor energies build --potential mattersim-1m --threads 2
+    """
+    import torch
+
+    from anchor.data.reference import load_reference
+    from anchor.hull import energies as store
+    from anchor.paths import BUNDLED, cache_dir
+    from anchor.potentials import load_potential
+
+    torch.set_num_threads(threads)
+    reference = load_reference()
+    crystals = reference.crystals
+    model = load_potential(potential, device=device)
+    pass_name = "relaxed" if relaxed else "single-points"
+    if relaxed:
+        chunks = store.relaxation_chunks(crystals, reference.e_above_hull)
+        compute = store.relaxed_columns
+        settings: dict[str, Any] = {
+            "chunk_atoms": store.RELAX_CHUNK_ATOMS,
+            "within_ev_per_atom": store.RELAX_WITHIN,
+            "fmax_ev_per_angstrom": store.RELAX_FMAX,
+            "max_steps": store.RELAX_STEPS,
+        }
+    else:
+        chunks = store.single_point_chunks(crystals)
+        compute = store.single_point_columns
+        settings = {"chunk_atoms": store.CHUNK_ATOMS}
+    settings |= {"threads": threads, "device": device}
+    checkpoint = store.energies_path(potential, pass_name, cache_dir() / "energies-in-progress")
+    if restart:
+        checkpoint.unlink(missing_ok=True)
+    run = store.build_energies(
+        crystals,
+        model,
+        chunks,
+        compute,
+        checkpoint=checkpoint,
+        settings=settings,
+        time_limit_s=float("inf") if time_limit is None else 60 * time_limit,
+    )
+    start = last = time.monotonic()
+    first, columns = next(run)  # the same arrays from beginning to end
+    done = first
+    for done, _ in run:
+        now = time.monotonic()
+        if now - last > 30 or done == len(chunks):
+            last = now
+            left = (now - start) / (done - first) * (len(chunks) - done)
+            typer.echo(
+                f"{potential} {pass_name}: chunk {done}/{len(chunks)}, {left / 60:.1f} min left", err=True
+            )
+    complete = done == len(chunks)
+    target = None
+    if complete or relaxed:
+        folder = BUNDLED if bundle else cache_dir()
+        target = store.energies_path(potential, pass_name, folder / "energies")
+        identity = store.read_columns(checkpoint)[1]
+        store.write_columns(target, columns, identity)
+    report = {
+        "potential": potential,
+        "pass": pass_name,
+        "chunks_done": done,
+        "chunks": len(chunks),
+        "complete": complete,
+        "file": None if target is None else str(target),
+    }
+    if json:
+        emit(report)
+    elif complete:
+        typer.echo(f"complete: {target}")
+    else:
+        kept = f"; what is done is in {target}" if target else ""
+        typer.echo(f"{done} of {len(chunks)} chunks done{kept}; the same command goes on")
+
+
+@app.command()
+def calibrate(
+    potential: Annotated[str, typer.Option(help="Name, as in `anchor potentials list`.")],
+    bundle: Annotated[
+        bool, typer.Option("--bundle", help="Write into the package instead of the cache folder.")
+    ] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Fit the potential's energies to the reference's DFT scale, and show the errors on held-out crystals.
+
+    Example: anchor energies calibrate --potential mattersim-1m
+    """
+    from anchor.data.reference import load_reference
+    from anchor.hull import references
+    from anchor.hull.energies import load_energies
+    from anchor.paths import BUNDLED, cache_dir
+
+    reference = load_reference()
+    fitted = references.calibrate(reference, load_energies(potential, reference.crystals))
+    path = references.calibration_path(potential, BUNDLED if bundle else cache_dir())
+    fitted.save(path)
+    if json:
+        emit({"file": path, "loose_elements": fitted.loose_elements, **fitted.to_dict()})
+        return
+    errors = fitted.errors
+    rows = {"all": errors["all"], **errors["families"]}
+    print_table(
+        FIT_COLUMNS,
+        (
+            [name, e["n"], *(f"{1000 * e[key]:.1f}" for key in ("median", "mean", "p90"))]
+            for name, e in rows.items()
+        ),
+        title=f"{potential}: held-out errors of formation energies",
+    )
+    print_table(["loose element", "why it is left out of searches"], fitted.loose_elements.items())
+    typer.echo(f"written to {path}")
+
+
+@app.command("list")
+def list_energies(json: JsonFlag = False) -> None:
+    """Potentials whose reference energies are here: how many crystals, how many relaxed, calibration error.
+
+    Example: anchor energies list
+    """
+    from anchor.data.reference import load_reference
+    from anchor.hull import references
+    from anchor.hull.energies import available, load_energies
+
+    reference = load_reference()
+    found = []
+    for name in available():
+        own = load_energies(name, reference.crystals)
+        errors = references.load_calibration(name, reference, own).errors["all"]
+        counts = own.status_counts
+        found.append(
+            {
+                "potential": name,
+                "checkpoint_hash": own.checkpoint_hash,
+                "single_points": own.n_single_points,
+                "relaxed": counts["converged"] + counts["capped"],
+                "relaxation_status": counts,
+                "held_out_median_ev_per_atom": errors["median"],
+                "held_out_mean_ev_per_atom": errors["mean"],
+            }
+        )
+    if json:
+        emit({"reference": reference.hash, "crystals": len(reference.crystals), "energies": found})
+        return
+    print_table(
+        ["potential", "single points", "relaxed", "median error meV/atom", "mean"],
+        (
+            [
+                row["potential"],
+                row["single_points"],
+                row["relaxed"],
+                f"{1000 * row['held_out_median_ev_per_atom']:.1f}",
+                f"{1000 * row['held_out_mean_ev_per_atom']:.1f}",
+            ]
+            for row in found
+        ),
+    )
