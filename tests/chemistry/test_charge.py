@@ -102,3 +102,15 @@ def test_states_are_icsd_or_common() -> None:
 
 def test_empty_batch() -> None:
     assert is_neutral(Compositions.from_list([])).shape == (0,)
+
+
+def test_oxidation_bounds_restrict_single_elements() -> None:
+    batch = Compositions.from_list(["MnO", "Mn2O3", "Mn3O4", "MnO2", "NaCl", "Mn14O20"])
+    assert is_neutral(batch).all()
+    assert is_neutral(batch, bounds={"Mn": (2, 3)}).tolist() == [True, True, True, False, True, True]
+    assert is_neutral(batch, bounds={"Mn": (3, 3)}).tolist() == [False, True, False, False, True, False]
+    assert is_neutral(batch, bounds={"Mn": (9, 9)}).tolist() == [False] * 4 + [True, False]
+    with pytest.raises(InputError, match="empty"):
+        is_neutral(batch, bounds={"Mn": (3, 2)})
+    with pytest.raises(InputError, match="oxidation bounds name"):
+        is_neutral(batch, bounds={"Xx": (1, 2)})

@@ -9,7 +9,7 @@ contain a zero sum exactly when (A + B) meets -(C + D). Both pair sums are looke
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
@@ -17,8 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchor.chemistry.composition import Composition, Compositions
-from anchor.chemistry.elements import VOCABULARY
-from anchor.errors import InputError
+from anchor.chemistry.elements import INDEX, VOCABULARY
+from anchor.errors import InputError, nearest
+
+Bounds = tuple[tuple[str, int, int], ...]
 
 TABLE_ATOMS = 12
 """Atoms of one element that the tables hold, the bound of the action space."""
@@ -62,14 +64,14 @@ def reachable_charges(states: Sequence[int], n_atoms: int) -> list[frozenset[int
 
 
 @cache
-def charge_table() -> ChargeTable:
-    """The table of the vocabulary, built once, in less than a second."""
+def charge_table(bounds: Bounds = ()) -> ChargeTable:
+    """The table of the vocabulary, built once for the same bounds, in less than a second."""
     ids: dict[frozenset[int], int] = {frozenset({0}): 0}
     set_of = np.zeros((len(VOCABULARY) + 1, TABLE_ATOMS + 1), dtype=np.int64)
     for row, symbol in enumerate(VOCABULARY):
-        for n, charges in enumerate(reachable_charges(oxidation_states(symbol), TABLE_ATOMS)):
+        for n, charges in enumerate(reachable_charges(_allowed_states(symbol, bounds), TABLE_ATOMS)):
             set_of[row, n] = ids.setdefault(charges, len(ids))
-    low, high = min(map(min, ids)), max(map(max, ids))
+    low, high = (pick(pick(charges) for charges in ids if charges) for pick in (min, max))
     single = np.zeros((len(ids), high - low + 1), dtype=bool)  # columns: charges low..high
     for charges, i in ids.items():
         single[i, [charge - low for charge in charges]] = True
@@ -93,20 +95,46 @@ def _pack(bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
     return np.packbits(bits, axis=-1).view(np.uint64)
 
 
-def is_neutral(compositions: Compositions) -> NDArray[np.bool_]:
+def is_neutral(
+    compositions: Compositions, *, bounds: Mapping[str, tuple[int, int]] | None = None
+) -> NDArray[np.bool_]:
     """Whether each cell as proposed has a charge-neutral assignment; several million per second.  # [n]
 
     Equal to `bool(Composition.oxi_state_guesses())` of pymatgen, for which an element alone is neutral.
+
+    Args:
+        compositions: n cells.
+        bounds: Lowest and highest state allowed for single elements, e.g. {"Fe": (2, 3)}; the paper has none.
     """
-    table = charge_table()
+    limits = _checked(bounds or {})
+    table = charge_table(limits)
     tabulated = compositions.counts.max(axis=1, initial=0) <= TABLE_ATOMS
     sets = table.set_of[compositions.elements, np.minimum(compositions.counts, TABLE_ATOMS)]  # [n, 4]
     meeting = table.sums[sets[:, 0], sets[:, 1]] & table.opposite[sets[:, 2], sets[:, 3]]  # [n, words]
     neutral = meeting.any(axis=1) | (compositions.k == 1)
     for row in np.flatnonzero(~tabulated):
         composition = compositions[int(row)]
-        neutral[row] = neutral_assignment(composition.elements, composition.counts) is not None
+        sums = {0}
+        for symbol, n in zip(composition.elements, composition.counts, strict=True):
+            charges = reachable_charges(_allowed_states(symbol, limits), n)[-1]
+            sums = {total + charge for total in sums for charge in charges}
+        neutral[row] = 0 in sums
     return neutral
+
+
+def _checked(bounds: Mapping[str, tuple[int, int]]) -> Bounds:
+    """Bounds as a key of the tables; unknown elements and empty ranges are refused."""
+    for symbol, (low, high) in bounds.items():
+        if symbol not in INDEX:
+            raise InputError(f"oxidation bounds name '{symbol}'", nearest(symbol, VOCABULARY))
+        if low > high:
+            raise InputError(f"the oxidation bounds of {symbol} are empty: {low} to {high}")
+    return tuple(sorted((symbol, int(low), int(high)) for symbol, (low, high) in bounds.items()))
+
+
+def _allowed_states(symbol: str, bounds: Bounds) -> tuple[int, ...]:
+    low, high = next(((low, high) for name, low, high in bounds if name == symbol), (-99, 99))
+    return tuple(state for state in oxidation_states(symbol) if low <= state <= high)
 
 
 def neutral_assignment(elements: Sequence[str], counts: Sequence[int]) -> dict[str, list[int]] | None:

@@ -39,12 +39,13 @@ def print_table(columns: list[str], rows: Iterable[Iterable[Any]], *, title: str
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(title=title, box=SIMPLE_HEAD, title_justify="left", title_style="bold")
     for name in columns:
         table.add_column(name)
     for row in rows:
-        table.add_row(*(str(cell) for cell in row))
+        table.add_row(*(Text(str(cell)) for cell in row))
     Console().print(table)
 
 

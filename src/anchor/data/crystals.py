@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 from ase import Atoms
 from numpy.typing import ArrayLike, NDArray
-from pymatgen.core import Composition, Lattice, Structure
+from pymatgen.core import Lattice, Structure
 
+from anchor.chemistry.elements import SYMBOLS
+from anchor.chemistry.formula import reduced_formula
 from anchor.errors import InputError
 
 
@@ -203,4 +205,4 @@ class Crystals:
 
 def _reduced_formula(numbers: NDArray[np.int64]) -> str:
     values, counts = np.unique(numbers, return_counts=True)
-    return Composition({int(z): int(c) for z, c in zip(values, counts, strict=True)}).reduced_formula
+    return reduced_formula([SYMBOLS[z] for z in values], counts.tolist())

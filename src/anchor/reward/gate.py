@@ -63,4 +63,4 @@ def check_charges(
         compositions: The actions.
         bounds: Lowest and highest oxidation state allowed for single elements (off in the paper).
     """
-    return is_neutral(compositions, bounds=bounds) if bounds else is_neutral(compositions)
+    return is_neutral(compositions, bounds=bounds)
