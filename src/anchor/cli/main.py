@@ -11,7 +11,7 @@ import sys
 
 import typer
 
-from anchor.cli import compositions, data, hull
+from anchor.cli import compositions, data, energies, hull
 from anchor.errors import AnchorError, InputError
 
 app = typer.Typer(
@@ -24,7 +24,8 @@ app = typer.Typer(
 )
 app.add_typer(compositions.app, name="compositions")
 app.add_typer(data.app, name="data")
-app.add_typer(hull.energies, name="energies")
+app.add_typer(energies.app, name="energies")
+app.command("hull")(hull.hull)
 
 
 def run() -> None:
