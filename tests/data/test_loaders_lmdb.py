@@ -180,3 +180,10 @@ def test_dotted_names_and_changed_functions_are_refused() -> None:
     ):
         with pytest.raises(plain_pickle.ForbiddenPickleError):
             plain_pickle.loads(attack)
+
+
+def test_a_pickle_that_asks_for_all_memory_is_one_bad_entry(contents: dict[str, Any], tmp_path: Path) -> None:
+    contents["Li-P.LiP.1"] = b"\x80\x05\x8e" + (2**62).to_bytes(8, "little") + b"short."
+    loaded = load(reference_file(tmp_path / "a.lmdb", contents), on_error="skip")
+    assert len(loaded) == 2
+    assert loaded.skipped[0].source.endswith("Li-P.LiP.1")

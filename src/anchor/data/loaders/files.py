@@ -37,6 +37,8 @@ SUFFIXES = {
     ".lmdb": "lmdb",
     ".mdb": "lmdb",
 }
+STRUCTURE_COLUMNS = ("cif", "structure", "LeMatStructs", "cif_string")
+"""Columns of tables that hold a crystal as text, best first."""
 COMPRESSION: dict[str, Callable[[Any], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 ARCHIVE = ".zip"
 
@@ -180,7 +182,7 @@ def format_by_content(source: Source) -> str | None:
         r"^\s*(_cell|_sym|_space|_chem)", text, re.M
     ):
         return "cif"
-    return "csv" if lines[0].count(",") else None
+    return "csv" if set(re.split(r'[,"]+', lines[0])) & set(STRUCTURE_COLUMNS) else None
 
 
 def refuse_pointer(source: Source) -> None:

@@ -209,7 +209,7 @@ def attempt(source: str, read: Callable[[], Found]) -> Item:
         return read()
     except InputError as error:
         return Skipped(source, error.message)
-    except (AnchorError, MemoryError):
+    except AnchorError:
         raise
     except Exception as error:
         return Skipped(source, why(error))
@@ -221,7 +221,7 @@ def guarded(source: str, items: Iterator[Item]) -> Iterator[Item]:
         yield from items
     except InputError as error:
         yield Skipped(source, error.message)
-    except (AnchorError, MemoryError):
+    except AnchorError:
         raise
     except Exception as error:
         yield Skipped(source, why(error))

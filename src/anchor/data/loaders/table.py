@@ -22,12 +22,11 @@ from ase.data import atomic_numbers, chemical_symbols
 
 from anchor.data.crystals import Crystals
 from anchor.data.loaders import cif
-from anchor.data.loaders.files import Source
+from anchor.data.loaders.files import STRUCTURE_COLUMNS, Source
 from anchor.data.loaders.pymatgen_json import from_entry
 from anchor.data.loaders.records import Found, Item, Skipped, attempt, crystal, guarded, named, numeric
 from anchor.errors import InputError
 
-TEXT_COLUMNS = ("cif", "structure", "LeMatStructs", "cif_string")
 ARRAY_COLUMNS = ("lattice_vectors", "species_at_sites", "cartesian_site_positions")
 LARGEST_CELL = 2**26  # bytes of one CSV field: a CIF of a large cell passes Python's default of 128 kB
 
@@ -68,18 +67,18 @@ def read_parquet(source: Source) -> Iterator[Item]:
 
 
 def _text_column(header: Sequence[str]) -> str:
-    for name in TEXT_COLUMNS:
+    for name in STRUCTURE_COLUMNS:
         if name in header:
             return name
     raise InputError(
-        f"no column with structures (one of {', '.join(TEXT_COLUMNS)}) among: {', '.join(header)[:200]}"
+        f"no column with structures (one of {', '.join(STRUCTURE_COLUMNS)}) among: {', '.join(header)[:200]}"
     )
 
 
 def _from_text(row: Mapping[str, Any], column: str, name: str, id: str) -> Item:
     """A row whose structure is CIF text or a pymatgen dictionary (as JSON text in CSV files)."""
     value = row[column]
-    labels = {key: cell for key, cell in row.items() if key not in TEXT_COLUMNS}
+    labels = {key: cell for key, cell in row.items() if key not in STRUCTURE_COLUMNS}
     id = named(labels, id)
     if isinstance(value, str) and not value.lstrip().startswith("{"):
         item, *others = guarded(name, cif.read_text(value, name, default_id=id, properties=numeric(labels)))
