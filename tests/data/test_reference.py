@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -151,10 +152,25 @@ def test_bond_table(reference: Reference, sample: np.ndarray) -> None:
     assert BondTable.from_crystals(holder).minimum[a, b] == pytest.approx(table.minimum[a, b], abs=1e-12)
 
 
-def test_missing_files_are_explained(tmp_path: object) -> None:
-    from pathlib import Path
+def test_the_written_data_card_is_up_to_date(reference: Reference) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+    card = reference.card
+    numbers = [
+        card["crystals"]["kept"],
+        card["crystals"]["formulas"],
+        card["hull"]["kept"],
+        card["bonds"]["pairs"],
+        *(r["count"] for r in card["crystals"]["removed"]),
+        *(file["bytes"] for file in card["files"].values()),
+    ]
+    names = [q["formula"] for q in card["hull"]["quarantined"]]
+    hashes = [card["hash"], *(file["sha256"] for file in card["files"].values())]
+    missing = [x for x in [*hashes, *names, *(f"{n:,}" for n in numbers)] if x not in text]
+    assert missing == []
 
-    broken = Reference(Path(str(tmp_path)))
+
+def test_missing_files_are_explained(tmp_path: Path) -> None:
+    broken = Reference(tmp_path)
     with pytest.raises(MissingDependencyError, match="anchor data build"):
         _ = broken.card
     with pytest.raises(MissingDependencyError, match="anchor data build"):
