@@ -64,10 +64,10 @@ def test_gather_finds_exactly_the_phases_of_all_subsystems(k: int) -> None:
         if set(phases.numbers[i][phases.numbers[i] > 0].tolist()) <= set(system)
         and (phases.energies[i] < 0 or np.count_nonzero(phases.numbers[i]) == 1)
     }
-    assert set(rows) == expected
+    assert set(rows.tolist()) == expected
     assert len(rows) == len(expected)
     assert np.array_equal(energies, phases.energies[rows])
-    for column, row in enumerate(rows):
+    for column, row in enumerate(rows.tolist()):
         dense = np.zeros(119)
         dense[phases.numbers[row]] += phases.fractions[row]
         assert np.array_equal(dense[list(system)], fractions[:, column])

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -185,56 +185,58 @@ class PhaseIndex:
             level[z] = phases.energies[row]
         formation = phases.energies - (phases.fractions * level[phases.numbers]).sum(axis=1)
         compounds = np.flatnonzero((sizes > 1) & (formation < 0))  # NaN (an element without reference) is not
-        order = compounds[np.lexsort(phases.numbers[compounds].T[::-1])]
-        numbers = phases.numbers[order]
-        self._rows = order.tolist()
-        self._fractions = np.ascontiguousarray(
-            phases.fractions[order].T
-        )  # [K, m]: slices of a system are runs
-        self._energies = phases.energies[order]
+        compounds = compounds[np.lexsort(phases.numbers[compounds].T[::-1])]
+        # Elements first, then compounds by system; one run of memory per phase, because looking up a system
+        # that was never asked for is mostly waiting for memory.
+        self._rows = np.concatenate([[*self.elements.values()], compounds]).astype(np.int64)
+        self._at_element = {z: i for i, z in enumerate(self.elements)}
+        self._width = phases.numbers.shape[1]
+        self._records = np.concatenate(
+            [
+                phases.fractions[self._rows],
+                phases.numbers[self._rows],
+                phases.energies[self._rows, None],
+            ],
+            axis=1,
+        )  # [m, 2 K + 1]
+        numbers = phases.numbers[compounds]
         changes = np.flatnonzero((numbers[1:] != numbers[:-1]).any(axis=1)) + 1
-        starts = [0, *changes.tolist()] if len(order) else []
-        stops = [*starts[1:], len(order)] if starts else []
+        bounds = [0, *changes.tolist(), len(compounds)] if len(compounds) else []
+        shift = len(self.elements)
         self._spans = {
-            system_key(z for z in numbers[a].tolist() if z): (a, b)
-            for a, b in zip(starts, stops, strict=True)
+            system_key(z for z in numbers[a].tolist() if z): range(a + shift, b + shift)
+            for a, b in pairwise(bounds)
         }
 
-    def gather(self, system: tuple[int, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64], list[int]]:
+    def gather(
+        self, system: tuple[int, ...]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
         """Phases of a system (ascending atomic numbers) and of all its subsystems; the k elements come first.
 
         Returns:
             Atomic fractions [k, n], energies in eV/atom [n], and rows of `self.phases` [n].
         """
         k = len(system)
-        elements = [self.elements[z] for z in system]
-        pieces: list[tuple[tuple[int, ...], int, int]] = []
-        if 2**k <= 4 * len(self._spans):
+        spans = self._spans
+        found = [self._at_element[z] for z in system]
+        if 2**k <= 4 * len(spans):
             bits = [1 << z for z in system]
             for columns in _subsets(k):
                 key = 0
                 for c in columns:
                     key |= bits[c]
-                if span := self._spans.get(key):
-                    pieces.append((columns, *span))
+                if key in spans:
+                    found += spans[key]
         else:  # more subsets than systems in the index: look through the index instead
-            whole = system_key(system)
-            for key, span in self._spans.items():
-                if not key & ~whole:
-                    pieces.append((tuple(i for i, z in enumerate(system) if key >> z & 1), *span))
-        n = k + sum(b - a for _, a, b in pieces)
-        table = np.zeros((k + 1, n))  # fractions, and energies in the last row
-        lines = list(table)
-        for i, row in enumerate(elements):
-            lines[i][i] = 1.0
-            lines[k][i] = self.phases.energies[row]
-        rows = [*elements]
-        at = k
-        for columns, a, b in pieces:
-            end = at + b - a
-            for column, values in zip(columns, self._fractions, strict=False):
-                lines[column][at:end] = values[a:b]
-            lines[k][at:end] = self._energies[a:b]
-            rows += self._rows[a:b]
-            at = end
-        return table[:k], table[k], rows
+            outside = ~system_key(system)
+            for key, span in spans.items():
+                if not key & outside:
+                    found += span
+        records = self._records.take(found, axis=0)
+        line = np.full(N_NUMBERS, k)  # of an element; padding goes into one that is cut off
+        for i, z in enumerate(system):
+            line[z] = i
+        lines = line[records[:, self._width : -1].astype(np.int64)]
+        fractions = np.zeros((k + 1, len(found)))
+        fractions[lines, np.arange(len(found))[:, None]] = records[:, : self._width]
+        return fractions[:k], records[:, -1].copy(), self._rows.take(found)

@@ -95,7 +95,7 @@ class SystemHull:
 
     fractions: NDArray[np.float64]
     energies: NDArray[np.float64]
-    rows: Sequence[int]
+    rows: NDArray[np.int64]
 
     def __post_init__(self) -> None:
         self._facets: dict[tuple[int, ...], int] = {}
@@ -120,7 +120,7 @@ class SystemHull:
         facet = self._locate(target[None])[0]
         members = list(self._facets)[facet]
         amounts = self._inverses[facet] @ target
-        return [(self.rows[members[i]], float(amounts[i])) for i in np.flatnonzero(amounts > 1e-8)]
+        return [(int(self.rows[members[i]]), float(amounts[i])) for i in np.flatnonzero(amounts > 1e-8)]
 
     def _locate(self, targets: NDArray[np.float64]) -> list[int]:
         """Facet of each composition; new facets are found and kept.  # [n, k] -> [n]"""
@@ -157,8 +157,8 @@ class SystemHull:
         members = tuple(sorted(facet))  # so that rounding does not depend on the path that led here
         if members not in self._facets:
             chosen = list(members)
-            inverse = dgesv(self.fractions[:, chosen], np.eye(len(chosen)))[2]
+            inverse = dgesv(self.fractions.take(chosen, axis=1), self.fractions[:, : len(chosen)])[2]
             self._facets[members] = len(self._facets)
             self._inverses.append(inverse)
-            self._planes.append(self.energies[chosen] @ inverse)
+            self._planes.append(self.energies.take(chosen) @ inverse)
         return self._facets[members]
