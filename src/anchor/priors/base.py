@@ -128,6 +128,10 @@ class Prior(ABC):
         self._check_answer(requests, crystals)
         return crystals
 
+    def knows(self, crystal: Crystals) -> bool:
+        """Whether the prior could be asked for these atoms (a batch of one): elements and size."""
+        return crystal.n_atoms <= self.max_atoms and self.elements.issuperset(crystal.numbers.tolist())
+
     def _refuse_unknown(self, composition: Composition, units: int | None) -> None:
         unknown = [symbol for symbol in composition.elements if NUMBER[symbol] not in self.elements]
         if unknown:

@@ -159,7 +159,7 @@ def random_cell(group: SpaceGroup, rng: np.random.Generator) -> NDArray[np.float
     angles = np.array([[1, cosines[2], cosines[1]], [cosines[2], 1, cosines[0]], [cosines[1], cosines[0], 1]])
     conventional = angles * np.outer(lengths, lengths)  # positive definite: |cosines| ≤ 0.4
     metric = group.symmetrise(group.basis @ conventional @ group.basis.T)
-    return np.linalg.cholesky(metric)
+    return np.linalg.cholesky(metric).astype(np.float64)
 
 
 def shortest_bonds(reference: Reference) -> NDArray[np.float64]:

@@ -165,7 +165,8 @@ class TemplatePrior(Prior):
     Args:
         split: Which reference crystals serve as templates: "train", or "all" for the best guess at anything.
         temperature: 0: prototypes strictly by votes, the same first answer for every seed. Above: ranked
-            after adding Gumbel noise of this size to the log-votes; 1 draws in proportion to the votes.
+            after adding Gumbel noise of this size to the log-votes; 1 draws in proportion to the votes. The
+            default lets near ties vary from call to call and costs no matches.
         rattle: Random displacement of every atom along each axis (standard deviation, Å), to leave saddle
             points before a relaxation.
         supercells: Whether supercells of smaller templates compete with templates of the asked size
@@ -180,7 +181,7 @@ class TemplatePrior(Prior):
         self,
         *,
         split: Literal["train", "all"] = "train",
-        temperature: float = 0.0,
+        temperature: float = 0.25,
         rattle: float = 0.0,
         supercells: Literal["fallback", "compete"] = "fallback",
         reference: Reference | None = None,
