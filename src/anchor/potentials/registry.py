@@ -68,7 +68,8 @@ class Entry:
         if self.manual is not None:
             steps += [self.manual, fetch_file]
         elif isinstance(self.weights, Downloaded):
-            steps.append(f"anchor potentials fetch {self.name} (or, without a network, {fetch_file})")
+            steps.append(f"anchor potentials fetch {self.name}")
+            steps[-1] += f" (without a network: bring {self.weights.url} here yourself and run {fetch_file})"
         return ", then ".join(steps)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -46,7 +47,15 @@ class SevenNet(GradientPotential):
         )  # gradients are ours: one pass, in the geometry's precision
         network.key_grad = None
         network.set_is_batch_data(True)
+        network.onehot_idx_to_onehot.register_forward_hook(self._cast_species)
         self.network = network.requires_grad_(False).to(self._device, dtype).eval()
+
+    def _cast_species(self, _: torch.nn.Module, __: Any, data: dict[str, Any]) -> dict[str, Any]:
+        """sevenn encodes species in single precision whatever the network's is."""
+        return {
+            key: value.to(self._dtype) if torch.is_tensor(value) and value.is_floating_point() else value
+            for key, value in data.items()
+        }
 
     def energies(self, graph: Graph) -> torch.Tensor:
         from sevenn import _keys as key

