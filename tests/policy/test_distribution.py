@@ -150,7 +150,7 @@ def test_entropy_of_a_uniform_policy_is_far_below_the_papers_target() -> None:
     conditioned = conditions(policy, limits, n)
     drawn = sample(policy, conditioned, limits, torch_generator(0, "uniform"))
     entropy = evaluate(policy, Actions.prepare(drawn, conditioned, limits)).entropy.mean()
-    assert 0.55 < float(entropy) / h_max(84) < 0.62
+    assert 0.55 < entropy.item() / h_max(84) < 0.62
 
 
 @pytest.mark.parametrize("name", SPACES)
