@@ -6,7 +6,7 @@ import numpy as np
 
 from anchor.data.crystals import Crystals
 from anchor.data.distances import shortest_distances
-from anchor.priors.overlaps import push_apart
+from anchor.priors.overlaps import LARGEST_SWELLING, ROOMY, make_room, push_apart, room
 
 TWO_ANGSTROM = np.full((119, 119), 2.0)
 
@@ -37,3 +37,20 @@ def test_symmetry_is_kept():
     radius = np.linalg.norm(apart.frac - 0.5, axis=1)
     np.testing.assert_allclose(radius, radius[0])
     assert radius[0] > 0.15
+
+
+def test_room_is_the_worst_ratio():
+    crystal = Crystals([2], [11, 17], [[0, 0, 0], [0.5, 0, 0]], np.diag([3.0, 6.0, 6.0])[None])
+    assert room(crystal, TWO_ANGSTROM) == 0.75
+    lone = Crystals([1], [29], [[0.3, 0.2, 0.1]], np.diag([2.5, 4.0, 4.0])[None])
+    assert room(lone, TWO_ANGSTROM) == 1.25, "an atom and its own image"
+
+
+def test_make_room_leaves_good_crystals_alone_and_grows_the_cell_last():
+    good = Crystals([2], [11, 17], [[0, 0, 0], [0.5, 0.5, 0.5]], 4 * np.eye(3)[None])
+    assert make_room(good, TWO_ANGSTROM) is good
+    # Fixed by symmetry: pushing cannot help, the cell must grow.
+    tight = Crystals([2], [11, 17], [[0, 0, 0], [0.5, 0, 0]], np.diag([3.2, 6.0, 6.0])[None])
+    np.testing.assert_allclose(room(make_room(tight, TWO_ANGSTROM), TWO_ANGSTROM), ROOMY)
+    hopeless = tight.replace(lattice=0.5 * tight.lattice)
+    np.testing.assert_allclose(make_room(hopeless, TWO_ANGSTROM).volume, LARGEST_SWELLING * hopeless.volume)

@@ -10,6 +10,7 @@ from anchor.chemistry.composition import parse_formula
 from anchor.data.reference import load_reference
 from anchor.errors import InputError
 from anchor.priors.base import Request
+from anchor.priors.overlaps import room
 from anchor.priors.prototypes import role_permutations
 from anchor.priors.templates import Fitted, TemplatePrior, load_fitted
 from anchor.priors.units import of_split
@@ -149,7 +150,7 @@ def test_supercells_where_nothing_fits(prior):
 )
 def test_unseen_stoichiometries_get_crystals_with_room(prior, cell):
     crystals = prior.sample([cell], 3)  # `sample` checks the atoms
-    rooms = [prior.fallback._random.room(c) for c in crystals]
+    rooms = [room(c, prior._shortest) for c in crystals]
     assert min(rooms) > 0.8
     again = prior.sample([cell], 3)
     np.testing.assert_array_equal(crystals.frac, again.frac)

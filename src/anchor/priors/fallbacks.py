@@ -14,7 +14,6 @@ from anchor.chemistry.elements import NUMBER
 from anchor.data.crystals import Crystals
 from anchor.data.reference import Reference
 from anchor.priors.base import Request
-from anchor.priors.overlaps import push_apart
 from anchor.priors.prototypes import Prototypes
 from anchor.priors.random_crystals import RandomCrystals
 from anchor.priors.similarity import Similarity
@@ -122,8 +121,7 @@ class NearbyStoichiometries:
                 numbers[taken] = element
                 free = np.setdiff1d(free, taken)
         scale = self._volumes.ratio(numbers, old.numbers) ** (1 / 3)
-        changed = Crystals(old.counts, numbers, old.frac, old.lattice * scale)
-        return push_apart(changed, self._random.shortest)
+        return Crystals(old.counts, numbers, old.frac, old.lattice * scale)
 
 
 def _orbits(crystal: Crystals) -> NDArray[np.int64]:

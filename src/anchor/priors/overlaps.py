@@ -1,4 +1,4 @@
-"""Atoms that are too close, pushed apart in their cell."""
+"""Crystals in which atoms are too close: how much, and how to give them room."""
 
 from __future__ import annotations
 
@@ -7,11 +7,44 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from anchor.data.bonds import radius_floor
 from anchor.data.crystals import Crystals
+from anchor.data.distances import minimum_image_distances
 from anchor.data.lattices import minkowski_reduce
+from anchor.data.reference import Reference
 
 _IMAGES = np.array(list(product((-1, 0, 1), repeat=3)), dtype=float)  # [27, 3]
 _STEP = 0.5  # share of an overlap removed per step; each of the two atoms moves half of it
+ROOMY = 0.85
+"""A crystal is good when every distance is at least this share of the shortest bond in the reference."""
+LARGEST_SWELLING = 1.3
+"""Most that a volume may grow for the sake of distances."""
+
+
+def shortest_bonds(reference: Reference) -> NDArray[np.float64]:
+    """Shortest distance of each pair of elements in the reference, or from radii, Å.  # [119, 119]"""
+    shortest = reference.bonds.minimum.copy()
+    unseen = np.isnan(shortest)
+    shortest[unseen] = radius_floor()[unseen]
+    return shortest
+
+
+def room(crystal: Crystals, shortest: NDArray[np.float64]) -> float:
+    """Least ratio of a distance to the shortest bond of its elements, periodic images included."""
+    contacts = minimum_image_distances(crystal, self_images=True)
+    allowed = shortest[crystal.numbers[contacts.first], crystal.numbers[contacts.second]]
+    return float((contacts.distance / allowed).min())
+
+
+def make_room(crystal: Crystals, shortest: NDArray[np.float64]) -> Crystals:
+    """The crystal itself when roomy; else atoms are pushed apart, then the cell grows as far as allowed."""
+    if room(crystal, shortest) >= ROOMY:
+        return crystal
+    crystal = push_apart(crystal, shortest)
+    growth = ROOMY / max(room(crystal, shortest), 1e-6)
+    if growth <= 1:
+        return crystal
+    return crystal.replace(lattice=crystal.lattice * min(growth, LARGEST_SWELLING ** (1 / 3)))
 
 
 def push_apart(crystal: Crystals, shortest: NDArray[np.float64], *, steps: int = 40) -> Crystals:

@@ -12,23 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchor.data.arrays import content_hash
-from anchor.data.bonds import radius_floor
 from anchor.data.crystals import Crystals
-from anchor.data.distances import minimum_image_distances
 from anchor.data.reference import Reference, load_reference
 from anchor.priors.base import Prior, Request
-from anchor.priors.overlaps import push_apart
+from anchor.priors.overlaps import LARGEST_SWELLING, ROOMY, push_apart, room, shortest_bonds
 from anchor.priors.spacegroups import Site, SpaceGroup, sites, space_group
 from anchor.priors.units import of_split
 from anchor.priors.volumes import Volumes
 
 ATTEMPTS = 25
-ROOMY = 0.85
-"""An attempt is good when every distance is at least this share of the shortest bond in the reference."""
 WORTH_PUSHING = 0.2
 """Atoms are pushed apart (`push_apart`) in attempts with at least this share; others are dropped."""
-LARGEST_SWELLING = 1.3
-"""Volume of the last attempts over the expected one: what does not fit gets more room."""
 _SPREAD = 0.25  # standard deviation of the logarithm of cell lengths
 _SKEW = 0.15  # standard deviation of the cosines between cell vectors
 
@@ -81,15 +75,15 @@ class RandomCrystals(Prior):
             crystal = self._attempt(space_group(number), elements, counts, rng)
             if crystal is None:
                 continue
-            swelling = LARGEST_SWELLING ** (attempt / ATTEMPTS)
+            swelling = LARGEST_SWELLING ** (attempt / ATTEMPTS)  # what does not fit gets a larger cell
             scale = (self.volumes.additive(numbers) * swelling / crystal.volume[0]) ** (1 / 3)
             crystal = crystal.replace(lattice=crystal.lattice * scale)
-            room = self.room(crystal)
-            if WORTH_PUSHING < room < ROOMY:
+            space = room(crystal, self.shortest)
+            if WORTH_PUSHING < space < ROOMY:
                 crystal = push_apart(crystal, self.shortest)
-                room = self.room(crystal)
-            if room > most_room:
-                best, most_room = crystal, room
+                space = room(crystal, self.shortest)
+            if space > most_room:
+                best, most_room = crystal, space
             if most_room >= ROOMY:
                 break
         assert best is not None, "space group 1 holds any atoms"
@@ -116,12 +110,6 @@ class RandomCrystals(Prior):
         return Crystals(
             np.array([len(numbers)]), np.array(numbers), np.concatenate(frac), random_cell(group, rng)[None]
         )
-
-    def room(self, crystal: Crystals) -> float:
-        """Least ratio of a distance to the shortest bond of its elements."""
-        contacts = minimum_image_distances(crystal, self_images=True)
-        shortest = self.shortest[crystal.numbers[contacts.first], crystal.numbers[contacts.second]]
-        return float((contacts.distance / shortest).min())
 
 
 def fill_sites(
@@ -160,14 +148,6 @@ def random_cell(group: SpaceGroup, rng: np.random.Generator) -> NDArray[np.float
     conventional = angles * np.outer(lengths, lengths)  # positive definite: |cosines| ≤ 0.4
     metric = group.symmetrise(group.basis @ conventional @ group.basis.T)
     return np.linalg.cholesky(metric).astype(np.float64)
-
-
-def shortest_bonds(reference: Reference) -> NDArray[np.float64]:
-    """Shortest distance of each pair of elements in the reference, or from radii, Å.  # [119, 119]"""
-    shortest = reference.bonds.minimum.copy()
-    unseen = np.isnan(shortest)
-    shortest[unseen] = radius_floor()[unseen]
-    return shortest
 
 
 def load(*, device: str = "cpu", split: str = "train") -> RandomCrystals:

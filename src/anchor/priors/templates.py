@@ -26,6 +26,7 @@ from anchor.errors import AnchorError, InputError
 from anchor.paths import BUNDLED
 from anchor.priors.base import Prior, Request
 from anchor.priors.fallbacks import NearbyStoichiometries
+from anchor.priors.overlaps import make_room, shortest_bonds
 from anchor.priors.prototypes import Prototypes, find_prototypes, role_permutations
 from anchor.priors.similarity import Similarity, fit_similarity
 from anchor.priors.supercells import supercell
@@ -195,10 +196,15 @@ class TemplatePrior(Prior):
         self.name, self.max_atoms = name, MAX_ATOMS
         self.split, self.temperature, self.rattle, self.supercells = split, temperature, rattle, supercells
         self._usable = of_split(self.reference, split)
+        self._shortest = shortest_bonds(self.reference)
         self.elements = frozenset(np.unique(self.reference.crystals[self._usable].numbers).tolist())
         settings = f"{split}|{temperature}|{rattle}|{supercells}".encode()
         self.hash = content_hash(
-            {**self.fitted.arrays(), "settings": np.frombuffer(settings, dtype=np.uint8)}
+            {
+                **self.fitted.arrays(),
+                "shortest": self._shortest,
+                "settings": np.frombuffer(settings, dtype=np.uint8),
+            }
         )
 
     # Retrieval
@@ -321,6 +327,7 @@ class TemplatePrior(Prior):
         else:
             crystal = self.fallback.draw_one(request)
         repeated = bool(choices) and request.draw >= len(choices)
+        crystal = make_room(crystal, self._shortest)
         return self._rattled(crystal, request, REPEAT_RATTLE if repeated else self.rattle)
 
     def _substitute(self, choice: Choice) -> Crystals:
