@@ -1,0 +1,6 @@
+"""One batched relaxation engine for every potential."""
+
+from anchor.relax.engine import relax
+from anchor.relax.result import Relaxation, Trajectory
+
+__all__ = ["Relaxation", "Trajectory", "relax"]

@@ -1,0 +1,165 @@
+"""Generalised coordinates: atoms in the undeformed cell, and the logarithm of the cell's deformation.
+
+Every optimiser here walks on the coordinates of ASE's FrechetCellFilter, so that one fmax means the same to
+all of them. For a crystal of n atoms in the reference cell L (rows),
+
+    cell rows   X = n log F       (force: −∂E/∂X, eV/Å-like, since X is scaled by n)
+    atom rows   x_i               (position r_i = F x_i, force F^T f_i)
+
+and the deformed cell is L F^T. With a fixed cell F stays 1 and its rows feel no force. A batch is padded to
+the largest crystal: rows are [3 cell rows, atoms, padding].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Self
+
+import torch
+
+from anchor.data.crystals import Crystals
+
+CELL_ROWS = 3
+
+
+@dataclass
+class Rows:
+    """Tensors (or further Rows) that share a first dimension: one row per crystal of the working set."""
+
+    def part(self, rows: torch.Tensor | slice) -> Self:
+        """Some of the rows: a slice, an index or a boolean mask."""
+        parts = {name: v.part(rows) if isinstance(v, Rows) else v[rows] for name, v in self._parts()}
+        return type(self)(**parts)
+
+    def joined(self, other: Self) -> Self:
+        """The rows of both, in order."""
+        parts = {}
+        for name, value in self._parts():
+            more = getattr(other, name)
+            parts[name] = value.joined(more) if isinstance(value, Rows) else torch.cat([value, more])
+        return type(self)(**parts)
+
+    def put(self, rows: torch.Tensor, other: Self) -> None:
+        """Overwrite some rows by those of another of the same kind, in place."""
+        for name, value in self._parts():
+            if isinstance(value, Rows):
+                value.put(rows, getattr(other, name))
+            else:
+                value[rows] = getattr(other, name)
+
+    def _parts(self) -> list[tuple[str, torch.Tensor | Rows]]:
+        return [(field.name, getattr(self, field.name)) for field in fields(self)]
+
+
+@dataclass
+class Frame(Rows):
+    """What stays the same while a crystal moves.
+
+    Attributes:
+        index: Which crystal of the call.  # [b]
+        counts: Atoms.  # [b]
+        numbers: Atomic numbers, 0 = padding.  # [b, m]
+        lattice: Reference cell, rows, Å.  # [b, 3, 3]
+        moves: 1 for rows that may move (atoms, and the cell when it is free), else 0.  # [b, 3 + m]
+    """
+
+    index: torch.Tensor
+    counts: torch.Tensor
+    numbers: torch.Tensor
+    lattice: torch.Tensor
+    moves: torch.Tensor
+
+    @property
+    def atoms(self) -> torch.Tensor:
+        """Which padded sites are atoms.  # [b, m], bool"""
+        return self.numbers > 0
+
+
+def start(
+    crystals: Crystals, index: Sequence[int], *, cell: bool, size: int, device: torch.device
+) -> tuple[Frame, torch.Tensor]:
+    """Frame and coordinates of crystals at rest in their own cells.
+
+    Args:
+        crystals: b crystals.
+        index: Their numbers in the call.
+        cell: Whether the cell is free.
+        size: Atoms to pad to, m.
+        device: Where the optimiser works.
+
+    Returns:
+        Frame, and coordinates [b, 3 + m, 3].
+    """
+    numbers, _ = crystals.padded(size)
+    sites = torch.from_numpy(numbers).to(device)
+    coordinates = torch.zeros(len(crystals), CELL_ROWS + size, 3, dtype=torch.float64, device=device)
+    coordinates[:, CELL_ROWS:][sites > 0] = torch.from_numpy(crystals.cart).to(device)
+    cell_moves = torch.full((len(crystals), CELL_ROWS), float(cell), dtype=torch.float64, device=device)
+    frame = Frame(
+        index=torch.tensor(list(index), dtype=torch.int64, device=device),
+        counts=torch.from_numpy(crystals.counts).to(device),
+        numbers=sites,
+        lattice=torch.from_numpy(crystals.lattice).to(device),
+        moves=torch.cat([cell_moves, (sites > 0).double()], dim=1),
+    )
+    return frame, coordinates
+
+
+def deformation(frame: Frame, coordinates: torch.Tensor) -> torch.Tensor:
+    """F = exp(X / n).  # [b, 3, 3]"""
+    return torch.linalg.matrix_exp(coordinates[:, :CELL_ROWS] / frame.counts[:, None, None])
+
+
+def geometry(frame: Frame, coordinates: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Positions of all atoms, crystal by crystal, and deformed cells (rows), Å.  # [n_atoms, 3], [b, 3, 3]"""
+    transposed = deformation(frame, coordinates).mT
+    return (coordinates[:, CELL_ROWS:] @ transposed)[frame.atoms], frame.lattice @ transposed
+
+
+def gradient(
+    frame: Frame, coordinates: torch.Tensor, forces: torch.Tensor, stress: torch.Tensor
+) -> torch.Tensor:
+    """Derivative of the energy by the generalised coordinates, zero in rows that do not move.
+
+    Args:
+        frame: b crystals.
+        coordinates: Where they are.  # [b, 3 + m, 3]
+        forces: eV/Å, of all atoms.  # [n_atoms, 3]
+        stress: eV/Å³, positive = tension.  # [b, 3, 3]
+
+    Returns:
+        eV/Å.  # [b, 3 + m, 3]
+    """
+    scaled = coordinates[:, :CELL_ROWS] / frame.counts[:, None, None]
+    deformed = torch.linalg.matrix_exp(scaled)
+    padded = torch.zeros_like(coordinates[:, CELL_ROWS:])
+    padded[frame.atoms] = forces
+    volume = torch.linalg.det(frame.lattice @ deformed.mT).abs()
+    by_deformation = volume[:, None, None] * stress @ torch.linalg.inv(deformed).mT  # ∂E/∂F
+    # The derivative of exp at A along E is the upper right block of exp [[A, E], [0, A]]; its adjoint, which
+    # takes ∂E/∂F to ∂E/∂A, is the same at A^T. One 6 × 6 exponential replaces ASE's nine.
+    block = scaled.new_zeros(len(scaled), 6, 6)
+    block[:, :3, :3] = block[:, 3:, 3:] = scaled.mT
+    block[:, :3, 3:] = by_deformation
+    by_log = torch.linalg.matrix_exp(block)[:, :3, 3:]
+    rows = torch.cat([by_log / frame.counts[:, None, None], -padded @ deformed], dim=1)
+    return rows * frame.moves[..., None]
+
+
+def largest_row(vectors: torch.Tensor) -> torch.Tensor:
+    """The longest row of each crystal: ASE's measure of forces and steps.  # [b, r, 3] -> [b]"""
+    return vectors.norm(dim=2).amax(dim=1)
+
+
+def to_crystals(frame: Frame, coordinates: torch.Tensor) -> Crystals:
+    """The crystals at `coordinates`, atoms not wrapped."""
+    transposed = deformation(frame, coordinates).mT
+    # Fractional coordinates do not feel F: x (L F^T)^-1 with r = x F^T is x L^-1.
+    frac = torch.linalg.solve(frame.lattice.mT, coordinates[:, CELL_ROWS:].mT).mT[frame.atoms]
+    return Crystals(
+        frame.counts.cpu().numpy(),
+        frame.numbers[frame.atoms].cpu().numpy(),
+        frac.cpu().numpy(),
+        (frame.lattice @ transposed).cpu().numpy(),
+    )

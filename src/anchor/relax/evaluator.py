@@ -1,0 +1,110 @@
+"""Energies and gradients of a working set, whatever one of its members does to the potential."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+from torch_sim.models.interface import ModelInterface
+from torch_sim.state import SimState
+
+from anchor.potentials.base import Potential
+from anchor.potentials.state import geometry_dtype
+from anchor.relax.coordinates import Frame, geometry, gradient
+
+
+class Evaluator:
+    """Calls the potential; splits a batch that fails until the culprit is alone.
+
+    Args:
+        potential: Any torch-sim model with forces (and stresses, for a free cell).
+        chunk_atoms: Atoms per call. Halved for good when memory runs out.
+
+    Attributes:
+        seconds: Spent inside the potential.
+    """
+
+    def __init__(self, potential: ModelInterface, chunk_atoms: int) -> None:
+        self.potential = potential
+        self.chunk_atoms = chunk_atoms
+        self.seconds = 0.0
+        ours = isinstance(potential, Potential)
+        self._dtype = geometry_dtype(potential.device) if ours else potential.dtype
+
+    def __call__(
+        self, frame: Frame, coordinates: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, dict[int, str]]:
+        """Evaluate all crystals of a working set.
+
+        Returns:
+            Energies [b] eV and gradients [b, r, 3] eV/Å, NaN where a crystal could not be evaluated, and for
+            each row at which the potential raised an error, the error.
+        """
+        counts = frame.counts.tolist()
+        positions, cells = geometry(frame, coordinates)
+        energy = coordinates.new_full((len(counts),), torch.nan)
+        forces = torch.full_like(positions, torch.nan)
+        stress = torch.full_like(cells, torch.nan)
+        numbers = frame.numbers[frame.atoms]
+        offsets = [0]
+        for count in counts:
+            offsets.append(offsets[-1] + count)
+        errors: dict[int, str] = {}
+        waiting = [(0, len(counts))]
+        while waiting:
+            a, b = waiting.pop()
+            if b - a > 1 and offsets[b] - offsets[a] > self.chunk_atoms:
+                waiting += self._halves(a, b)
+                continue
+            atoms = slice(offsets[a], offsets[b])
+            try:
+                found = self._forward(positions[atoms], cells[a:b], numbers[atoms], frame.counts[a:b])
+            # Any error may be the fault of one crystal: it is narrowed down and becomes that one's reason.
+            except Exception as error:
+                if _out_of_memory(error):
+                    self._free_memory()
+                    if b - a > 1:
+                        self.chunk_atoms = max(1, (offsets[b] - offsets[a]) // 2)
+                if b - a > 1:
+                    waiting += self._halves(a, b)
+                else:
+                    errors[a] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+                continue
+            energy[a:b], forces[atoms] = found["energy"], found["forces"]
+            stress[a:b] = found.get("stress", 0.0)  # a model without stresses: cell fixed
+        return energy, gradient(frame, coordinates, forces, stress), errors
+
+    def _forward(
+        self, positions: torch.Tensor, cells: torch.Tensor, numbers: torch.Tensor, counts: torch.Tensor
+    ) -> dict[str, torch.Tensor]:
+        device = self.potential.device
+        state = SimState(
+            positions=positions.to(device, self._dtype),
+            masses=torch.ones(len(positions), dtype=self._dtype, device=device),
+            cell=cells.mT.contiguous().to(device, self._dtype),
+            pbc=True,
+            atomic_numbers=numbers.to(device),
+            system_idx=torch.repeat_interleave(torch.arange(len(counts), device=device), counts.to(device)),
+        )
+        began = time.perf_counter()
+        found = self.potential(state)
+        wanted = {key: found[key] for key in ("energy", "forces", "stress") if key in found}
+        moved = {key: value.detach().to(positions.device, torch.float64) for key, value in wanted.items()}
+        self.seconds += time.perf_counter() - began
+        return moved
+
+    def _halves(self, a: int, b: int) -> list[tuple[int, int]]:
+        """Two parts of a range of rows, the first one last, so that it is popped first."""
+        middle = (a + b) // 2
+        return [(middle, b), (a, middle)]
+
+    def _free_memory(self) -> None:
+        if self.potential.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+
+def _out_of_memory(error: Exception) -> bool:
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    text = str(error).lower()
+    return isinstance(error, RuntimeError) and ("out of memory" in text or "can't allocate memory" in text)
