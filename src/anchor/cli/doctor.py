@@ -59,13 +59,13 @@ def examine() -> dict[str, Any]:
 
     import anchor
     from anchor.paths import BUNDLED, cache_dir, sha256
-    from anchor.potentials.registry import NAMES, availability
+    from anchor.potentials.registry import REGISTRY, availability
     from anchor.priors import prior_availability
 
     devices = ["cpu"]
     devices += [f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count())]
     devices += ["mps"] if torch.backends.mps.is_available() else []
-    potentials = [_row(name, availability(name)) for name in NAMES]
+    potentials = [_row(name, availability(name)) for name in REGISTRY]
     priors = [_row(name, state) for name, state in prior_availability().items()]
     files = [
         {"file": str(path.relative_to(BUNDLED)), "bytes": path.stat().st_size, "sha256": sha256(path)}

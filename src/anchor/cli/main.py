@@ -11,7 +11,7 @@ import sys
 
 import typer
 
-from anchor.cli import compositions, data, energies, hull
+from anchor.cli import compositions, data, doctor, energies, hull, policy, potentials, prior, report, search
 from anchor.errors import AnchorError, InputError
 
 app = typer.Typer(
@@ -26,6 +26,14 @@ app.add_typer(compositions.app, name="compositions")
 app.add_typer(data.app, name="data")
 app.add_typer(energies.app, name="energies")
 app.command("hull")(hull.hull)
+app.add_typer(policy.app, name="policy")
+app.add_typer(prior.app, name="prior")
+app.add_typer(potentials.app, name="potentials")
+app.command()(search.search)
+app.command()(search.resume)
+app.command()(search.sample)
+app.command()(report.report)
+app.command()(doctor.doctor)
 
 
 def run() -> None:
@@ -41,3 +49,7 @@ def run() -> None:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(1)
+
+
+if __name__ == "__main__":
+    run()

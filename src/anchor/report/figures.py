@@ -54,7 +54,7 @@ def rates_figure(curves: Mapping[str, Curve]) -> go.Figure:
                 hovertemplate="%{y:.1f} % (%{customdata})",
             )
         )
-    return _styled(figure, "structures proposed", "% of proposed, with 95 % interval")
+    return _styled(figure, "structures proposed", "% of proposed")
 
 
 def reward_figure(steps: Sequence[Mapping[str, Any]], terms: Mapping[str, Sequence[float]]) -> go.Figure:
@@ -100,7 +100,8 @@ def time_figure(steps: Sequence[Mapping[str, Any]]) -> go.Figure:
 
 
 def _line(x: Sequence[float], y: Sequence[float], name: str, color: str) -> go.Scatter:
-    return go.Scatter(x=x, y=y, name=name, mode="lines", line={"color": color})
+    few = len(x) < 40  # a line of one or two points is invisible without markers
+    return go.Scatter(x=x, y=y, name=name, mode="lines+markers" if few else "lines", line={"color": color})
 
 
 def _rgb(color: str) -> tuple[int, int, int]:

@@ -63,7 +63,7 @@ def report_html(ledger: Ledger) -> str:
     if steps:
         terms = {name: _step_means(rows, name, len(steps)) for name, _ in TERMS}
         body += [
-            "<h2>Rates over the run</h2>",
+            "<h2>Rates over the run, with 95 % intervals</h2>",
             _figure(rates_figure(curves)),
             "<h2>Reward</h2>",
             _figure(reward_figure(steps, terms)),
@@ -167,7 +167,7 @@ def _step_means(rows: Sequence[dict[str, Any]], name: str, n_steps: int) -> list
 
 
 def _figure(figure: go.Figure) -> str:
-    return figure.to_html(full_html=False, include_plotlyjs=False, config={"displaylogo": False})
+    return figure.to_html(full_html=False, include_plotlyjs=False, config={"displayModeBar": False})
 
 
 def _formula(formula: str) -> str:

@@ -82,6 +82,9 @@ candidates = sa.Table(
     sa.Column("charge_ok", sa.Boolean, comment="charge-neutral"),
     sa.Column("bonds_ok", sa.Boolean, comment="no contact below its threshold"),
     sa.Column("bond_ratio", sa.Float, comment="tightest distance over its threshold"),
+    sa.Column(
+        "bonds_by_floor", sa.Boolean, comment="a pair of elements never seen passes by the floor alone"
+    ),
     sa.Column("valid", sa.Boolean, nullable=False),
     sa.Column("included", sa.Boolean, nullable=False, comment="takes part in the update"),
     sa.Column(
@@ -274,7 +277,8 @@ class Ledger:
 
     def state_names(self) -> list[str]:
         with self._reading() as connection:
-            return list(connection.execute(sa.select(states.c.name).order_by(states.c.step)).scalars())
+            names = connection.execute(sa.select(states.c.name).order_by(states.c.step)).scalars()
+            return sorted(names, key=lambda name: name == "latest")  # kept ones by step, then the latest
 
     def step_rows(self) -> list[dict[str, Any]]:
         """All steps in order."""

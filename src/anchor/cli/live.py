@@ -1,0 +1,127 @@
+"""The live view of a campaign: a panel on a terminal, one plain line per step elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from anchor.search.tally import Tally
+
+if TYPE_CHECKING:
+    from anchor.search.campaign import StepReport
+
+RATES = (
+    ("valid", "valid"),
+    ("unique", "unique formulas"),
+    ("novel", "novel"),
+    ("metastable", "within 0.1 eV/atom of the hull"),
+    ("stable", "on the hull"),
+    ("msun", "MSUN"),
+    ("sun", "SUN"),
+    ("known_anywhere", "formula known already"),
+)
+BEST = 8
+
+
+class LiveView:
+    """Follows a campaign step by step. Use it as a context manager, and as the campaign's `on_step`."""
+
+    def __init__(self, tally: Tally, budget: int, *, quiet: bool = False) -> None:
+        self.tally = tally
+        self.budget = budget
+        self.best: list[tuple[float, str, float]] = []
+        self._start, self._done_before = time.monotonic(), tally.proposed
+        self._seconds: dict[str, float] = {}
+        self._terminal = sys.stderr.isatty() and not quiet
+        self._quiet = quiet
+        self._live: Any = None
+
+    def __enter__(self) -> LiveView:
+        if self._terminal:
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(console=Console(stderr=True), refresh_per_second=4)
+            self._live.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.__exit__(kind, error, trace)
+
+    def __call__(self, report: StepReport) -> None:
+        for row in report.rows:
+            flags = self.tally.add(row)
+            if flags["metastable"] and flags["unique"] and not flags["known_anywhere"]:
+                self.best.append((row["energy_above_hull_ev_per_atom"], row["formula"], row["novelty"]))
+        self.best = sorted(self.best)[:BEST]
+        for name, seconds in report.seconds.items():
+            self._seconds[name] = self._seconds.get(name, 0.0) + seconds
+        if self._live is not None:
+            self._live.update(self._panel(report))
+        elif not self._quiet:
+            print(self._line(report), file=sys.stderr, flush=True)
+
+    def _eta(self) -> str:
+        done = self.tally.proposed - self._done_before
+        left = (time.monotonic() - self._start) / max(done, 1) * max(self.budget - self.tally.proposed, 0)
+        minutes, seconds = divmod(round(left), 60)
+        return f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
+
+    def _line(self, report: StepReport) -> str:
+        counts, metrics = self.tally.counts, report.metrics
+        return (
+            f"step {report.step + 1}: {self.tally.proposed}/{self.budget} structures, {self._eta()} left | "
+            f"valid {counts['valid']}, MSUN {counts['msun']}, SUN {counts['sun']} | "
+            f"reward {metrics['reward_mean']:+.3f}, entropy {metrics['entropy_fraction']:.2f} of H_max"
+        )
+
+    def _panel(self, report: StepReport) -> Any:
+        from rich.box import SIMPLE_HEAD
+        from rich.columns import Columns
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        tally, metrics = self.tally, report.metrics
+        head = Text(
+            f"step {report.step + 1}   {tally.proposed}/{self.budget} structures   {self._eta()} left"
+        )
+        rates = Table(box=SIMPLE_HEAD)
+        rates.add_column("of all proposed")
+        rates.add_column("count", justify="right")
+        rates.add_column("%", justify="right")
+        for name, label in RATES:
+            rates.add_row(label, str(tally.counts[name]), f"{100 * tally.rate(name):.1f}")
+        learning = Table(box=SIMPLE_HEAD)
+        learning.add_column("this step")
+        learning.add_column("", justify="right")
+        terms = {
+            "reward": f"{metrics['reward_mean']:+.3f} ± {metrics['reward_std']:.3f}",
+            "H / H_max": f"{metrics['entropy_fraction']:.3f}",
+            "target − H/H_max": f"{metrics['entropy_error']:+.3f}",
+            "β_H": f"{metrics['beta']:.4f}",
+            **{name: _mean(report.rows, name) for name in ("stability", "novelty", "d_struct", "d_comp")},
+        }
+        for name, value in terms.items():
+            learning.add_row(name, value)
+        best = Table(box=SIMPLE_HEAD)
+        best.add_column("best so far")
+        best.add_column("E_hull eV/atom", justify="right")
+        best.add_column("novelty", justify="right")
+        for energy, formula, novelty in self.best:
+            best.add_row(formula, f"{energy:+.3f}", f"{novelty:.2f}")
+        total = sum(self._seconds.values()) or 1.0
+        shares = ", ".join(f"{name} {100 * s / total:.0f} %" for name, s in sorted(self._seconds.items()))
+        bar = ProgressBar(total=self.budget, completed=tally.proposed, width=60)
+        return Group(head, bar, Columns([rates, learning, best]), Text(f"time: {shares}", style="dim"))
+
+
+def _mean(rows: list[dict[str, Any]], name: str) -> str:
+    values = [row[name] for row in rows if row["valid"] and row[name] is not None]
+    return f"{sum(values) / len(values):.3f} (n={len(values)})" if values else "–"

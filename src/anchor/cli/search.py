@@ -1,0 +1,246 @@
+"""`anchor search`, `anchor resume` and `anchor sample`: the main job."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from anchor.cli.common import JsonFlag, Seed, emit, print_table
+from anchor.errors import InputError
+
+if TYPE_CHECKING:
+    from anchor.search.campaign import Campaign
+
+Sets = Annotated[
+    list[str] | None, typer.Option("--set", help="Override one value: section.name=value (repeatable).")
+]
+ConfigFile = Annotated[Path | None, typer.Option("--config", help="YAML file of settings.")]
+Preset = Annotated[str, typer.Option(help="quick (ten minutes), default (the paper's budget), paper.")]
+Symbols = Annotated[str | None, typer.Option(help="Comma-separated element symbols.")]
+Finds = Annotated[int, typer.Option("--finds", min=0, help="Best candidates to relax to the end and write.")]
+
+
+def search(
+    out: Annotated[Path | None, typer.Option(help="Folder of the campaign; default: runs/DATE-TIME.")] = None,
+    config: ConfigFile = None,
+    preset: Preset = "quick",
+    set_: Sets = None,
+    structures: Annotated[int | None, typer.Option("-n", "--structures", help="Compositions to try.")] = None,
+    elements: Symbols = None,
+    exclude: Symbols = None,
+    must_contain: Symbols = None,
+    k: Annotated[str | None, typer.Option("--k", help="Numbers of elements, e.g. 2,3.")] = None,
+    max_atoms: Annotated[int | None, typer.Option(help="Most atoms per cell.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of every random draw.")] = None,
+    finds: Finds = 20,
+    ledger: Annotated[
+        str | None, typer.Option(help="Database URL instead of a file in the folder (postgresql://…).")
+    ] = None,
+    print_config: Annotated[
+        bool, typer.Option("--print-config", help="Show the effective configuration and stop.")
+    ] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Search for new stable crystals. Ctrl-C ends after the current step; `anchor resume` goes on.
+
+    Examples:
+
+      anchor search                                  a real search in about ten minutes
+      anchor search --elements Li,Fe,Mn,P,S,O -n 500
+      anchor search --must-contain Na --exclude Pb,Cd,Hg --k 3
+      anchor search --preset paper --out runs/paper
+    """
+    from anchor.config import load_config
+
+    given = {
+        "run.structures": structures,
+        "run.seed": seed,
+        "action_space.elements": _list(elements),
+        "action_space.exclude": _list(exclude),
+        "action_space.must_contain": _list(must_contain),
+        "action_space.k": _list(k),
+        "action_space.max_atoms": max_atoms,
+    }
+    overrides = [*(set_ or []), *(f"{name}={value}" for name, value in given.items() if value is not None)]
+    loaded = load_config(config, preset=preset, overrides=overrides)
+    if print_config:
+        emit(loaded.config.model_dump(mode="json")) if json else typer.echo(loaded.describe())
+        return
+    from anchor.search.campaign import Campaign
+
+    folder = out or Path("runs") / datetime.now().strftime("%Y%m%d-%H%M%S")
+    _say("loading prior, potential, hull …", json)
+    campaign = Campaign.start(loaded.config, ledger or folder)
+    _say(f"campaign in {folder}: {loaded.config.run.structures} structures", json)
+    _run(campaign, folder, loaded.config.run.structures, finds, json)
+
+
+def resume(
+    folder: Annotated[Path, typer.Argument(help="Folder of the campaign.")],
+    structures: Annotated[
+        int | None, typer.Option("-n", "--structures", help="New total budget; default: the campaign's own.")
+    ] = None,
+    finds: Finds = 20,
+    ledger: Annotated[
+        str | None, typer.Option(help="Database URL, if the ledger is not in the folder.")
+    ] = None,
+    accept_changes: Annotated[
+        bool, typer.Option(help="Go on although code, data or weights are not those it began with.")
+    ] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Go on with a campaign, exactly as if it had never stopped.
+
+    Example: anchor resume runs/20261115-120000 -n 1000
+    """
+    from anchor.search.campaign import Campaign
+
+    campaign = Campaign.resume(ledger or folder, accept_changes=accept_changes)
+    budget = structures or campaign.config.run.structures
+    _say(f"going on from {campaign.structures} of {budget} structures", json)
+    _run(campaign, folder, budget, finds, json)
+
+
+def sample(
+    policy: Annotated[str, typer.Argument(help="Campaign folder, policy file, or 'default'.")] = "default",
+    n: Annotated[int, typer.Option("-n", min=1, help="How many compositions.")] = 20,
+    elements: Symbols = None,
+    exclude: Symbols = None,
+    must_contain: Symbols = None,
+    seed: Seed = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Draw compositions from a trained policy, as evaluations do: w at its mean, no sub-group mask.
+
+    Example: anchor sample runs/first -n 100 --must-contain Li
+    """
+    from anchor.chemistry.charge import is_neutral
+    from anchor.config import load_config
+    from anchor.data.reference import load_reference
+    from anchor.search.draw import draw_compositions, load_any_policy
+
+    given = {"elements": _list(elements), "exclude": _list(exclude), "must_contain": _list(must_contain)}
+    overrides = [f"action_space.{name}={value}" for name, value in given.items() if value is not None]
+    space = load_config(overrides=overrides).config.action_space
+    compositions = draw_compositions(load_any_policy(policy), n, seed=seed, space=space)
+    reference, neutral = load_reference(), is_neutral(compositions)
+    rows: list[dict[str, Any]] = [
+        {
+            "cell": str(composition),
+            "formula": composition.formula,
+            "charge_neutral": bool(ok),
+            "known_in": sorted(reference.known(composition.formula)),
+        }
+        for composition, ok in zip(compositions, neutral, strict=True)
+    ]
+    if json:
+        emit(rows)
+        return
+    print_table(
+        ["cell", "formula", "charge-neutral", "known in"],
+        (
+            [r["cell"], r["formula"], "yes" if r["charge_neutral"] else "no", ", ".join(r["known_in"])]
+            for r in rows
+        ),
+    )
+
+
+def _run(campaign: Campaign, folder: Path, budget: int, finds: int, json: bool) -> None:
+    """Run, refine the finds, write files, say what came out."""
+    from anchor.cli.live import LiveView
+    from anchor.search.finds import refine
+    from anchor.search.output import write_outputs
+    from anchor.search.tally import TALLY_COLUMNS, Tally
+
+    evaluation = campaign.config.evaluation
+    tally = Tally(
+        novel_above=evaluation.novel_above,
+        metastable_below=evaluation.metastable_below,
+        stable_below=evaluation.stable_below,
+    ).add_all(campaign.ledger.rows(TALLY_COLUMNS))
+    interrupted = False
+
+    def on_interrupt(_signal: int, _frame: object) -> None:
+        nonlocal interrupted
+        if interrupted:
+            raise KeyboardInterrupt
+        interrupted = True
+        print("\nfinishing this step; Ctrl-C again stops at once, without it", file=sys.stderr, flush=True)
+
+    before = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        with LiveView(tally, budget, quiet=json) as view:
+            campaign.run(budget, on_step=view, stop=lambda: interrupted)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    _say("relaxing the best finds with the cell free …", json)
+    rows = refine(campaign, finds) if finds else []
+    files = write_outputs(campaign, folder, rows)
+    if json:
+        emit(
+            {
+                "folder": folder,
+                "counts": {"proposed": tally.proposed, **tally.counts},
+                "files": files,
+                "finds": _brief(rows),
+            }
+        )
+        return
+    _summary(campaign, folder, tally, rows)
+
+
+def _summary(campaign: Campaign, folder: Path, tally: Any, rows: list[dict[str, Any]]) -> None:
+    counts = tally.counts
+    typer.echo(
+        f"\n{tally.proposed} proposed, {counts['valid']} valid, {counts['metastable']} within 0.1 eV/atom "
+        f"of the hull, {counts['stable']} on it, {counts['msun']} MSUN, {counts['sun']} SUN "
+        f"({counts['known_anywhere']} valid ones have a known formula)"
+    )
+    potential = campaign.environment.potential.name
+    print_table(
+        ["formula", "space group", "E_hull eV/atom", "DFT hull", "novelty", "atoms", "relaxed"],
+        (row.values() for row in _brief(rows)),
+        title=f"finds: formulas known nowhere, positions and cell relaxed with {potential}",
+    )
+    typer.echo(
+        f"\nnext:\n  anchor report {folder}\n  anchor resume {folder} -n {2 * tally.proposed}\n"
+        f"  anchor export {folder} --format extxyz"
+    )
+
+
+def _brief(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def number(value: float | None) -> str:
+        return "–" if value is None else f"{value:+.3f}"
+
+    return [
+        {
+            "formula": row["formula"],
+            "spacegroup": row["spacegroup"],
+            "e_hull": number(row["energy_above_hull_ev_per_atom"]),
+            "e_dft_hull": number(row["energy_above_dft_hull_ev_per_atom"]),
+            "novelty": f"{row['novelty_reference']:.2f}",
+            "atoms": row["n_atoms"],
+            "relaxation": row["relaxation"],
+        }
+        for row in rows
+    ]
+
+
+def _list(text: str | None) -> str | None:
+    """'Li, Fe' as the YAML list '[Li, Fe]'; quotes keep 'No' and 'Y' from being read as yes and no."""
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts:
+        raise InputError(f"'{text}' names nothing", "give a comma-separated list, e.g. Li,Fe,O")
+    return "[" + ", ".join(part if part.isdigit() else f'"{part}"' for part in parts) + "]"
+
+
+def _say(text: str, json: bool) -> None:
+    if not json:
+        print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,251 @@
+"""A campaign: the search loop around policy, environment, reward and ledger.
+
+>>> from anchor import Campaign, load_config
+>>> config = load_config(overrides=["run.structures=64"]).config
+>>> Campaign.start(config, "runs/first").run()  # doctest: +SKIP
+
+A step is a pure function of what the ledger holds, so a campaign that was killed and resumed writes the rows
+of one that was not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anchor.config import Config
+from anchor.data.bonds import passes_by_floor_only
+from anchor.data.crystals import Crystals
+from anchor.errors import AnchorError
+from anchor.policy.grpo import Learner, Rollout, Scores, group_advantages
+from anchor.policy.weights import load_policy
+from anchor.reward.novelty import History
+from anchor.reward.score import GroupScorer, GroupScores, Memory
+from anchor.search.draw import policy_file
+from anchor.search.environment import Environment
+from anchor.search.ledger import Ledger, candidates, decode_crystal
+from anchor.search.realise import RealisedGroup
+from anchor.search.rows import candidate_row, plain
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """What a step brought, for whoever watches.
+
+    Attributes:
+        step: From 0.
+        structures: Compositions proposed so far.
+        rows: The step's candidates as the ledger holds them.
+        metrics: Learning metrics.
+        seconds: Time by part, s.
+    """
+
+    step: int
+    structures: int
+    rows: list[dict[str, Any]]
+    metrics: dict[str, float]
+    seconds: dict[str, float]
+
+
+class Campaign:
+    """One search run. Make it with `start` or `resume`."""
+
+    def __init__(self, config: Config, ledger: Ledger, environment: Environment, learner: Learner) -> None:
+        self.config = config
+        self.ledger = ledger
+        self.environment = environment
+        self.learner = learner
+        self.memory = recall(ledger, config, environment.scorer)
+        self.next_step = ledger.n_steps
+
+    @classmethod
+    def start(cls, config: Config, out: str | Path, *, environment: Environment | None = None) -> Campaign:
+        """A new campaign whose ledger is `out` (a folder, a .db file or a database URL)."""
+        environment = environment or Environment.load(config)
+        learner = _fresh_learner(config, environment)
+        created = datetime.now(UTC).isoformat(timespec="seconds")
+        ledger = Ledger.create(out, config.model_dump(mode="json"), environment.identity(), created)
+        return cls(config, ledger, environment, learner)
+
+    @classmethod
+    def resume(
+        cls, location: str | Path, *, environment: Environment | None = None, accept_changes: bool = False
+    ) -> Campaign:
+        """Go on with a stored campaign.
+
+        Raises:
+            AnchorError: Reference, prior, potential, hull or code are not those the campaign began with;
+                `accept_changes` goes on all the same.
+        """
+        ledger = Ledger.open(location)
+        config = Config.model_validate(ledger.config)
+        environment = environment or Environment.load(config)
+        changes = _changes(ledger.identity, environment.identity())
+        if changes and not accept_changes:
+            raise AnchorError(
+                f"the campaign '{location}' began with other parts: {'; '.join(changes)}",
+                "bring them back, or go on with --accept-changes (numbers will not be comparable)",
+            )
+        state = ledger.state()
+        if state is None:  # stopped before its first step
+            learner = _fresh_learner(config, environment)
+        else:
+            learner = Learner.resume(config, environment.limits, state)
+        return cls(config, ledger, environment, learner)
+
+    @property
+    def structures(self) -> int:
+        """Compositions proposed so far."""
+        return self.next_step * self.structures_per_step
+
+    @property
+    def structures_per_step(self) -> int:
+        return self.config.grpo.group_size * self.config.grpo.groups_per_step
+
+    def run(
+        self,
+        structures: int | None = None,
+        *,
+        on_step: Callable[[StepReport], None] | None = None,
+        stop: Callable[[], bool] | None = None,
+    ) -> None:
+        """Take steps until the budget is used, or `stop()` says so after a step.
+
+        Args:
+            structures: Budget in compositions, those of earlier runs included; None: the config's.
+            on_step: Called after every stored step.
+            stop: Asked after every stored step.
+        """
+        budget = self.config.run.structures if structures is None else structures
+        before = self.environment.prior.hash
+        while self.structures < budget:
+            report = self.step()
+            if on_step is not None:
+                on_step(report)
+            if stop is not None and stop():
+                break
+        if self.environment.prior.hash != before:
+            raise AnchorError(
+                "the prior changed during the search", "this is a bug: a prior is frozen in a campaign"
+            )
+
+    def step(self) -> StepReport:
+        """One step of Algorithm 1, stored before it returns."""
+        step, seconds = self.next_step, dict[str, float]()
+        clock = time.perf_counter()
+        rollout = self.learner.rollout(step)
+        seconds["policy"] = time.perf_counter() - clock
+        realised, scored = [], []
+        for index in range(len(rollout.contexts)):
+            compositions, context = rollout.group(index)
+            group = self.environment.realiser(compositions, step=step, group=index)
+            clock = time.perf_counter()
+            scored.append(
+                self.environment.scorer.score(compositions, group.realisation, context.weights, self.memory)
+            )
+            _add(seconds, group.seconds | {"scoring": time.perf_counter() - clock})
+            realised.append(group)
+        clock = time.perf_counter()
+        metrics = self.learner.update(rollout, [Scores(s.reward, s.include) for s in scored])
+        seconds["policy"] += time.perf_counter() - clock
+
+        clock = time.perf_counter()
+        rows = self._rows(rollout, realised, scored)
+        structures = self.structures + len(rows)
+        contexts = [
+            {"weights": c.weights.tolist(), "subgroup": np.flatnonzero(c.subgroup).tolist()}
+            for c in rollout.contexts
+        ]
+        keep = (step + 1) % self.config.run.keep_policy_every == 0
+        summary = {
+            "step": step,
+            "structures": structures,
+            "contexts": contexts,
+            "metrics": metrics,
+            "seconds": seconds,
+        }
+        self.ledger.commit_step(summary, rows, self.learner.state(), keep=keep)
+        seconds["ledger"] = (
+            time.perf_counter() - clock
+        )  # in the report; the stored row cannot hold its own time
+        self.next_step += 1
+        return StepReport(step, structures, rows, metrics, seconds)
+
+    def _rows(
+        self, rollout: Rollout, realised: list[RealisedGroup], scored: list[GroupScores]
+    ) -> list[dict[str, Any]]:
+        """The step's candidates, one row each, nothing left out."""
+        log_prob = rollout.evaluation.log_prob_by_head.double().cpu().numpy()
+        rewards = np.stack([np.nan_to_num(s.reward) for s in scored])
+        include = np.stack([s.include for s in scored])
+        floor = self.config.grpo.advantage_std_floor
+        advantage = np.where(include, group_advantages(rewards, include, std_floor=floor), np.nan)
+        rows = []
+        for index, (group, scores) in enumerate(zip(realised, scored, strict=True)):
+            compositions, _ = rollout.group(index)
+            by_floor = passes_by_floor_only(
+                group.realisation.crystals,
+                self.environment.reference.bonds,
+                floor=self.config.gate.fallback_distance,
+            )
+            own = self.config.reward.objectives
+            for member in range(len(compositions)):
+                number = index * rollout.group_size + member
+                row = candidate_row(compositions, member, group, scores, bonds_by_floor=by_floor, own=own)
+                row |= {
+                    "id": self.structures + number,
+                    "step": rollout.step,
+                    "group_index": index,
+                    "logp_k": log_prob[number, 0],
+                    "logp_elements": log_prob[number, 1],
+                    "logp_atoms": log_prob[number, 2],
+                    "logp_stoichiometry": log_prob[number, 3],
+                    "advantage": advantage[index, member],
+                    "known_in": ",".join(sorted(self.environment.reference.known(scores.formulas[member]))),
+                }
+                rows.append({name: plain(value) for name, value in row.items()})
+        return rows
+
+
+def recall(ledger: Ledger, config: Config, scorer: GroupScorer) -> Memory:
+    """History and counts of a stored campaign, rebuilt from its valid candidates in sampling order."""
+    memory = Memory(history=History(cap=config.novelty.history_cap))
+    rows = list(ledger.rows(["formula", "relaxed"], where=candidates.c.valid.is_(True)))
+    embeddings = scorer.embed(Crystals.concatenate(decode_crystal(row["relaxed"]) for row in rows))
+    for row, z in zip(rows, embeddings, strict=True):
+        memory.counts[row["formula"]] += 1
+        memory.history.append(row["formula"], z)
+    return memory
+
+
+def _fresh_learner(config: Config, environment: Environment) -> Learner:
+    start = config.policy.start_from
+    policy = load_policy(policy_file(start).read_bytes()) if start is not None else None
+    return Learner.start(config, environment.limits, policy=policy)
+
+
+def _changes(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """What differs between two identities, for people. Package versions are recorded, not compared."""
+    names = ("reference", "prior", "potential", "hull", "threads", "code")
+    return [
+        f"{name} was {_short(then[name])}, is {_short(now[name])}"
+        for name in names
+        if then[name] != now[name]
+    ]
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{value['name']} ({value['hash'][:12]})"
+    return str(value)[:12]
+
+
+def _add(total: dict[str, float], part: dict[str, float]) -> None:
+    for name, seconds in part.items():
+        total[name] = total.get(name, 0.0) + seconds

@@ -1,0 +1,154 @@
+"""A real small campaign: template prior, MatterSim-1M, DFT hull. Killed and resumed, it is the same."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from anchor.config import Config, load_config
+from anchor.errors import AnchorError, InputError
+from anchor.search.campaign import Campaign
+from anchor.search.environment import Environment
+from anchor.search.finds import refine
+from anchor.search.ledger import Ledger, decode_crystal
+from anchor.search.output import write_outputs
+
+SETTINGS = [
+    "run.structures=32", "run.threads=1", "run.seed=3", "run.keep_policy_every=2", "grpo.group_size=8",
+    "relax.max_steps=4", "action_space.max_atoms=6", "action_space.k=[2]",
+    "action_space.elements=[Na, Mg, O, F, Cl]",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def config() -> Config:
+    return load_config(overrides=SETTINGS).config
+
+
+@pytest.fixture(scope="module")
+def environment(config: Config) -> Environment:
+    return Environment.load(config)
+
+
+@pytest.fixture(scope="module")
+def finished(config: Config, environment: Environment, tmp_path_factory: pytest.TempPathFactory) -> Campaign:
+    campaign = Campaign.start(config, tmp_path_factory.mktemp("run"), environment=environment)
+    campaign.run()
+    return campaign
+
+
+def content(ledger: Ledger) -> tuple[list[dict[str, Any]], list[dict[str, Any]], bytes | None]:
+    """Everything that must not depend on how a campaign was run: all but the clock."""
+    steps = [{k: v for k, v in row.items() if k != "seconds"} for row in ledger.step_rows()]
+    return list(ledger.rows()), steps, ledger.state()
+
+
+def test_every_candidate_has_a_row(finished: Campaign) -> None:
+    rows = list(finished.ledger.rows())
+    assert [row["id"] for row in rows] == list(range(32))
+    assert finished.ledger.state_names() == ["1", "3", "latest"]
+    for row in rows:
+        assert row["status"] in {"scored", "invalid", "not realised", "failed", "not scored"}
+        assert (row["status"] == "scored") == bool(row["valid"])
+        assert row["reason"] or row["valid"]
+        if row["status"] == "not realised":
+            assert (row["charge_ok"], row["reward"], row["relaxed"]) == (False, -0.2, None)
+        if row["valid"]:
+            assert decode_crystal(row["relaxed"]).formulas == [row["formula"]]
+            terms = [row[name] for name in ("stability", "novelty", "d_struct", "d_comp")]
+            weights = finished.ledger.step_rows()[row["step"]]["contexts"][0]["weights"]
+            assert row["reward"] == pytest.approx(np.dot(weights, terms) + row["count_bonus"])
+    assert sum(row["valid"] for row in rows) >= 4
+
+
+def test_limits_hold_for_every_candidate(finished: Campaign) -> None:
+    for row in finished.ledger.rows(["cell", "n_elements", "n_atoms"]):
+        assert row["n_elements"] == 2
+        assert row["n_atoms"] <= 6
+
+
+def test_same_seed_same_campaign(finished: Campaign, environment: Environment, tmp_path: Path) -> None:
+    """In two runs with a stop between them, too."""
+    first = Campaign.start(finished.config, tmp_path, environment=environment)
+    first.run(stop=lambda: first.next_step == 2)
+    assert first.structures == 16
+    second = Campaign.resume(tmp_path, environment=environment)
+    assert len(second.memory.history) == len(first.memory.history)
+    second.run()
+    assert content(second.ledger) == content(finished.ledger)
+
+
+def test_another_seed_is_another_campaign(
+    finished: Campaign, environment: Environment, tmp_path: Path
+) -> None:
+    other = finished.config.model_copy(update={"run": finished.config.run.model_copy(update={"seed": 4})})
+    campaign = Campaign.start(other, tmp_path, environment=environment)
+    campaign.step()
+    cells = [row["cell"] for row in campaign.ledger.rows(["cell"])]
+    assert cells != [row["cell"] for row in finished.ledger.rows(["cell"])][:8]
+
+
+def test_a_changed_part_is_noticed(finished: Campaign, environment: Environment, tmp_path: Path) -> None:
+    campaign = Campaign.start(finished.config, tmp_path, environment=environment)
+
+    class Other:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(environment, name)
+
+        def identity(self) -> dict[str, Any]:
+            return environment.identity() | {"reference": "another"}
+
+    with pytest.raises(AnchorError, match="reference was") as error:
+        Campaign.resume(tmp_path, environment=Other())  # type: ignore[arg-type]
+    assert "--accept-changes" in str(error.value)
+    again = Campaign.resume(tmp_path, environment=Other(), accept_changes=True)  # type: ignore[arg-type]
+    assert again.next_step == campaign.next_step
+
+
+def test_finds_and_files(finished: Campaign, tmp_path: Path) -> None:
+    rows = refine(finished, 2, max_steps=10)
+    assert len(rows) <= 2
+    energies = [row["energy_above_hull_ev_per_atom"] for row in rows]
+    assert energies == sorted(energies)
+    assert all(row["known_in"] == "" for row in rows)
+    files = write_outputs(finished, tmp_path, rows)
+    assert len(files["metrics"].read_text().splitlines()) == 4
+    assert len(list((tmp_path / "finds").glob("*.cif"))) == len(rows)
+
+
+def test_impossible_requests_are_refused(environment: Environment, tmp_path: Path) -> None:
+    bad = load_config(overrides=[*SETTINGS, "policy.start_from=nowhere.safetensors"]).config
+    with pytest.raises(InputError, match="no policy file"):
+        Campaign.start(bad, tmp_path, environment=environment)
+
+
+def test_sigkill_at_random_moments_changes_nothing(finished: Campaign, tmp_path: Path) -> None:
+    """A process that is killed again and again, and resumed, leaves the ledger of one that never was."""
+    command = [sys.executable, "-m", "anchor.cli.main"]
+    sets = [part for setting in SETTINGS for part in ("--set", setting)]
+    moments = random.Random(0)
+    environ = {**os.environ, "OMP_NUM_THREADS": "1"}
+    search = [*command, "search", "--preset", "default", "--out", str(tmp_path), "--finds", "0", *sets]
+    resume = [*command, "resume", str(tmp_path), "--finds", "0"]
+    for _attempt in range(40):
+        started = (tmp_path / "ledger.db").exists()
+        process = subprocess.Popen(
+            resume if started else search, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        while not (tmp_path / "ledger.db").exists() and process.poll() is None:
+            time.sleep(0.05)
+        try:
+            process.wait(timeout=moments.uniform(5, 25))
+            assert process.returncode == 0, process.stderr.read().decode()  # type: ignore[union-attr]
+            break
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+    assert content(Ledger.open(tmp_path)) == content(finished.ledger)
