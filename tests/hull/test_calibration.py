@@ -58,7 +58,7 @@ def fit(data: tuple[np.ndarray, np.ndarray, np.ndarray], noise: np.ndarray | flo
     fractions, energies, formation = data
     groups = np.arange(len(energies)) % 5
     return fit_calibration(
-        fractions, energies + noise, formation, groups, potential="p", checkpoint_hash="w", crystals_hash="c"
+        fractions, energies + noise, formation, groups, potential="p", checkpoint_hash="w", fitted_on="c"
     )
 
 

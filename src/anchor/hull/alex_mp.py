@@ -40,8 +40,10 @@ def computed_entry(structure: Structure, energy: float) -> ComputedStructureEntr
     from pymatgen.entries.computed_entries import ComputedStructureEntry
     from pymatgen.io.vasp.sets import MPRelaxSet
 
-    inputs = MPRelaxSet(structure)
-    incar = inputs.incar
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about the k-points and smearing of a calculation that is not run
+        inputs = MPRelaxSet(structure)
+        incar = inputs.incar
     hubbard = bool(incar.get("LDAU", False))
     values = incar["LDAUU"] if hubbard else []
     return ComputedStructureEntry(

@@ -65,7 +65,7 @@ class Calibration:
     Attributes:
         potential: Name of the potential.
         checkpoint_hash: SHA-256 of its weights; other weights need another calibration.
-        crystals_hash: Of the crystals it was fitted on.
+        fitted_on: SHA-256 of the energies and crystals it was fitted on.
         element_energy: μ by atomic number, eV; NaN where no crystal has the element.  # [119]
         oxide_shift: s by atomic number of the metal where O is present, eV.  # [119]
         fluoride_shift: The same where F is present and O is not, eV.  # [119]
@@ -76,7 +76,7 @@ class Calibration:
 
     potential: str
     checkpoint_hash: str
-    crystals_hash: str
+    fitted_on: str
     element_energy: NDArray[np.float64]
     oxide_shift: NDArray[np.float64]
     fluoride_shift: NDArray[np.float64]
@@ -135,7 +135,7 @@ class Calibration:
         return {
             "potential": self.potential,
             "checkpoint_hash": self.checkpoint_hash,
-            "crystals_hash": self.crystals_hash,
+            "fitted_on": self.fitted_on,
             "element_energy_ev": by_symbol(self.element_energy, fitted),
             "oxide_shift_ev": by_symbol(self.oxide_shift, self.oxide_shift != 0),
             "fluoride_shift_ev": by_symbol(self.fluoride_shift, self.fluoride_shift != 0),
@@ -155,7 +155,7 @@ class Calibration:
         return cls(
             potential=values["potential"],
             checkpoint_hash=values["checkpoint_hash"],
-            crystals_hash=values["crystals_hash"],
+            fitted_on=values["fitted_on"],
             element_energy=by_number(values["element_energy_ev"], np.nan),
             oxide_shift=by_number(values["oxide_shift_ev"], 0.0),
             fluoride_shift=by_number(values["fluoride_shift_ev"], 0.0),
@@ -187,7 +187,7 @@ def fit_calibration(
     *,
     potential: str,
     checkpoint_hash: str,
-    crystals_hash: str,
+    fitted_on: str,
 ) -> Calibration:
     """Fit μ and s on crystals with DFT formation energies, and measure the error on held-out ones.
 
@@ -227,7 +227,7 @@ def fit_calibration(
     return Calibration(
         potential=potential,
         checkpoint_hash=checkpoint_hash,
-        crystals_hash=crystals_hash,
+        fitted_on=fitted_on,
         element_energy=vectors["element"],
         oxide_shift=vectors["oxide"],
         fluoride_shift=vectors["fluoride"],

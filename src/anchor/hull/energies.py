@@ -39,6 +39,9 @@ RELAX_WITHIN = 0.1
 RELAX_FMAX = 0.05
 """eV/Å. Energies are flat at the minimum: this leaves about a meV/atom."""
 RELAX_STEPS = 50
+LARGEST_DROP = 0.5
+"""eV/atom. A DFT geometry that relaxes further down has fallen into another structure or a hole of the
+potential: as a reference it would make all candidates around it look unstable, so its single point counts."""
 STATUSES = ("not relaxed", "converged", "capped", "diverged", "failed")
 _SAVE_EVERY_S = 60.0
 
@@ -83,7 +86,8 @@ class Energies:
     def lowest(self) -> NDArray[np.float64]:
         """Relaxed energies where a relaxation ended well and lower, single points elsewhere.  # [n]"""
         ended = np.isin(self.status, [STATUSES.index("converged"), STATUSES.index("capped")])
-        return np.where(ended, np.fmin(self.single_point, self.relaxed), self.single_point)
+        drop = self.single_point - self.relaxed
+        return np.where(ended & (drop > 0) & (drop < LARGEST_DROP), self.relaxed, self.single_point)
 
     @property
     def n_single_points(self) -> int:

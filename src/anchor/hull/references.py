@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchor.chemistry.elements import SYMBOLS
+from anchor.data.arrays import content_hash
 from anchor.data.crystals import Crystals
 from anchor.data.reference import Reference, load_reference
 from anchor.errors import InputError, nearest
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 Kind = Literal["union", "dft", "potential"]
 CORRECTION = "oqmd-calibration"
 DFT_SOURCE = "OQMD"
-LOWEST_BELOW_DFT = 0.5
-"""eV/atom. A reference crystal that the potential puts further below its DFT energy fell into a hole of the
-potential; it would make every candidate around it look unstable and stays out of the potential's hull."""
 
 
 def crystal_compositions(crystals: Crystals) -> NDArray[np.float64]:
@@ -135,16 +133,20 @@ def _status(missing: list[int], energy: float) -> str:
     return SCORED if np.isfinite(energy) else "not scored: no energy"
 
 
-def load_hull(potential: Potential, kind: Kind = "union") -> PotentialHull:
+def load_hull(potential: Potential | str, kind: Kind = "union") -> PotentialHull:
     """The hulls of the bundled reference for a potential.
 
     Args:
         potential: Whose energies are to be compared; its weights' hash must be that of the bundled energies.
+            A name is enough where no energies are to be computed.
         kind: The hull that counts: "dft" (OQMD), "potential" (the reference crystals' energies under the same
             potential) or "union" of both.
     """
     if kind not in get_args(Kind):
         raise InputError(f"there is no hull '{kind}'", nearest(kind, get_args(Kind)))
+    if isinstance(potential, str):
+        found = load_energies(potential, load_reference().crystals)
+        return _load_hull(potential, found.checkpoint_hash, kind)
     return _load_hull(potential.name, potential.checkpoint_hash, kind)
 
 
@@ -186,26 +188,26 @@ def _with_elements(phases: Phases) -> Phases:
 
 
 def potential_phases(reference: Reference, energies: Energies, calibration: Calibration) -> Phases:
-    """The reference crystals as phases: their energies under the potential on the DFT scale.
+    """The reference compounds as phases: their energies under the potential on the DFT scale.
 
-    Crystals without an energy, and those that fell more than LOWEST_BELOW_DFT below DFT, are left out.
+    Elemental crystals are left out: on this scale elements are at zero by definition. OQMD fits the
+    references of gases, halogens, P, S, Na and a few others to compounds, so that a potential's own Cl2 would
+    come out 0.3 eV/atom below zero and make chlorides look unstable against it.
     """
     amounts = crystal_compositions(reference.crystals)
     formation = calibration.formation_energy(amounts, energies.lowest)
-    with np.errstate(invalid="ignore"):
-        kept = np.flatnonzero(formation > reference.formation_energy - LOWEST_BELOW_DFT)
+    kept = np.flatnonzero(np.isfinite(formation) & ((amounts > 0).sum(axis=1) > 1))
     mappings = [{int(z): float(row[z]) for z in np.flatnonzero(row)} for row in amounts[kept]]
     return Phases.from_amounts(mappings, formation[kept], [str(reference.ids[i]) for i in kept])
 
 
 def load_calibration(name: str, reference: Reference, energies: Energies) -> Calibration:
-    """The stored calibration if it belongs to these weights and crystals, else a new fit (a second)."""
+    """The stored calibration if it was fitted on these numbers, else a new fit (seconds)."""
     for folder in (BUNDLED, cache_dir()):
         path = calibration_path(name, folder)
         if path.exists():
             found = Calibration.load(path)
-            same_weights = found.checkpoint_hash == energies.checkpoint_hash
-            if same_weights and found.crystals_hash == energies.crystals_hash:
+            if found.fitted_on == fit_hash(reference, energies):
                 return found
     return calibrate(reference, energies)
 
@@ -225,8 +227,15 @@ def calibrate(reference: Reference, energies: Energies) -> Calibration:
         formula_folds(list(reference.formulas)),
         potential=energies.potential,
         checkpoint_hash=energies.checkpoint_hash,
-        crystals_hash=energies.crystals_hash,
+        fitted_on=fit_hash(reference, energies),
     )
+
+
+def fit_hash(reference: Reference, energies: Energies) -> str:
+    """SHA-256 of everything a calibration is fitted on."""
+    arrays = {"energy": energies.single_point, "formation_energy": reference.formation_energy}
+    identity = energies.checkpoint_hash + energies.crystals_hash + content_hash(arrays)
+    return hashlib.sha256(identity.encode()).hexdigest()
 
 
 def formula_folds(formulas: list[str]) -> NDArray[np.int64]:
