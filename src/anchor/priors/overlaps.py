@@ -29,19 +29,29 @@ def shortest_bonds(reference: Reference) -> NDArray[np.float64]:
     return shortest
 
 
-def room(crystal: Crystals, shortest: NDArray[np.float64]) -> float:
-    """Least ratio of a distance to the shortest bond of its elements, periodic images included."""
-    contacts = minimum_image_distances(crystal, self_images=True)
-    allowed = shortest[crystal.numbers[contacts.first], crystal.numbers[contacts.second]]
-    return float((contacts.distance / allowed).min())
+def room(crystals: Crystals, shortest: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Least ratio of a distance to the shortest bond of its elements, periodic images included.  # [n]"""
+    contacts = minimum_image_distances(crystals, self_images=True)
+    allowed = shortest[crystals.numbers[contacts.first], crystals.numbers[contacts.second]]
+    least = np.full(len(crystals), np.inf)
+    np.minimum.at(least, contacts.crystal, contacts.distance / allowed)
+    return least
 
 
-def make_room(crystal: Crystals, shortest: NDArray[np.float64]) -> Crystals:
-    """The crystal itself when roomy; else atoms are pushed apart, then the cell grows as far as allowed."""
-    if room(crystal, shortest) >= ROOMY:
-        return crystal
+def make_room(crystals: Crystals, shortest: NDArray[np.float64]) -> Crystals:
+    """Roomy crystals unchanged; in others atoms are pushed apart, then the cell grows as far as allowed."""
+    tight = room(crystals, shortest) < ROOMY
+    if not tight.any():
+        return crystals
+    return Crystals.concatenate(
+        _more_room(crystal, shortest) if is_tight else crystal
+        for crystal, is_tight in zip(crystals, tight, strict=True)
+    )
+
+
+def _more_room(crystal: Crystals, shortest: NDArray[np.float64]) -> Crystals:
     crystal = push_apart(crystal, shortest)
-    growth = ROOMY / max(room(crystal, shortest), 1e-6)
+    growth = ROOMY / max(float(room(crystal, shortest)[0]), 1e-6)
     if growth <= 1:
         return crystal
     return crystal.replace(lattice=crystal.lattice * min(growth, LARGEST_SWELLING ** (1 / 3)))

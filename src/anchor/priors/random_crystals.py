@@ -78,10 +78,10 @@ class RandomCrystals(Prior):
             swelling = LARGEST_SWELLING ** (attempt / ATTEMPTS)  # what does not fit gets a larger cell
             scale = (self.volumes.additive(numbers) * swelling / crystal.volume[0]) ** (1 / 3)
             crystal = crystal.replace(lattice=crystal.lattice * scale)
-            space = room(crystal, self.shortest)
+            space = float(room(crystal, self.shortest)[0])
             if WORTH_PUSHING < space < ROOMY:
                 crystal = push_apart(crystal, self.shortest)
-                space = room(crystal, self.shortest)
+                space = float(room(crystal, self.shortest)[0])
             if space > most_room:
                 best, most_room = crystal, space
             if most_room >= ROOMY:

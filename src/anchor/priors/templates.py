@@ -315,20 +315,21 @@ class TemplatePrior(Prior):
             if request.stream not in lists:
                 lists[request.stream] = self.choices(request, needed[request.stream])
             crystals.append(self._build(request, lists[request.stream]))
-        return Crystals.concatenate(crystals)
+        made = make_room(Crystals.concatenate(crystals), self._shortest)
+        sizes = [REPEAT_RATTLE if 0 < len(lists[r.stream]) <= r.draw else self.rattle for r in requests]
+        if not any(sizes):
+            return made
+        return Crystals.concatenate(map(_rattled, made, requests, sizes))
 
     def _build(self, request: Request, choices: list[Choice]) -> Crystals:
         if choices:
             choice = choices[request.draw % len(choices)]
             crystal = self._substitute(choice)
-            if request.units is not None:
-                times = request.composition.n_atoms // len(crystal.numbers)
-                crystal = supercell(crystal, times, request.rng("supercell", request.draw))
-        else:
-            crystal = self.fallback.draw_one(request)
-        repeated = bool(choices) and request.draw >= len(choices)
-        crystal = make_room(crystal, self._shortest)
-        return self._rattled(crystal, request, REPEAT_RATTLE if repeated else self.rattle)
+            if request.units is None:
+                return crystal
+            times = request.composition.n_atoms // crystal.n_atoms
+            return supercell(crystal, times, request.rng("supercell", request.draw))
+        return self.fallback.draw_one(request)
 
     def _substitute(self, choice: Choice) -> Crystals:
         template = self.reference.crystals[choice.crystal]
@@ -336,11 +337,11 @@ class TemplatePrior(Prior):
         scale = self.fitted.volumes.ratio(numbers, template.numbers) ** (1 / 3)
         return Crystals(template.counts, numbers, template.frac, template.lattice * scale)
 
-    def _rattled(self, crystal: Crystals, request: Request, size: float) -> Crystals:
-        if not size:
-            return crystal
-        shift = request.rng("rattle", request.draw).normal(scale=size, size=crystal.frac.shape)
-        return crystal.replace(frac=crystal.frac + shift @ np.linalg.inv(crystal.lattice[0]))
+
+def _rattled(crystal: Crystals, request: Request, size: float) -> Crystals:
+    """Every atom displaced at random, `size` Å along each axis."""
+    shift = request.rng("rattle", request.draw).normal(scale=size, size=crystal.frac.shape)
+    return crystal.replace(frac=crystal.frac + shift @ np.linalg.inv(crystal.lattice[0]))
 
 
 REPEAT_RATTLE = 0.05
