@@ -29,7 +29,7 @@ bench: env
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 docs: env
-	$(BIN)/python -m anchor.cli.reference docs/cli.md
+	$(BIN)/python -m anchor.cli.reference docs
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

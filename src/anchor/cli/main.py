@@ -11,7 +11,20 @@ import sys
 
 import typer
 
-from anchor.cli import compositions, data, doctor, energies, hull, policy, potentials, prior, report, search
+from anchor.cli import (
+    compositions,
+    data,
+    doctor,
+    energies,
+    export,
+    hull,
+    policy,
+    potentials,
+    prior,
+    relax,
+    report,
+    search,
+)
 from anchor.errors import AnchorError, InputError
 
 app = typer.Typer(
@@ -29,10 +42,12 @@ app.command("hull")(hull.hull)
 app.add_typer(policy.app, name="policy")
 app.add_typer(prior.app, name="prior")
 app.add_typer(potentials.app, name="potentials")
+app.command()(relax.relax)
 app.command()(search.search)
 app.command()(search.resume)
 app.command()(search.sample)
 app.command()(report.report)
+app.command()(export.export)
 app.command()(doctor.doctor)
 
 

@@ -153,7 +153,9 @@ def sample(
 def _run(campaign: Campaign, folder: Path, budget: int, finds: int, json: bool) -> None:
     """Run, refine the finds, write files, say what came out."""
     from anchor.cli.live import LiveView
+    from anchor.report.html import write_report
     from anchor.search.finds import refine
+    from anchor.search.loggers import make_loggers
     from anchor.search.output import write_outputs
     from anchor.search.tally import TALLY_COLUMNS, Tally
 
@@ -175,12 +177,16 @@ def _run(campaign: Campaign, folder: Path, budget: int, finds: int, json: bool) 
     before = signal.signal(signal.SIGINT, on_interrupt)
     try:
         with LiveView(tally, budget, quiet=json) as view:
-            campaign.run(budget, on_step=view, stop=lambda: interrupted)
+            watchers = [view, *make_loggers(campaign.config.run.loggers, folder)]
+            campaign.run(
+                budget, on_step=lambda report: [w(report) for w in watchers], stop=lambda: interrupted
+            )
     finally:
         signal.signal(signal.SIGINT, before)
     _say("relaxing the best finds with the cell free …", json)
     rows = refine(campaign, finds) if finds else []
     files = write_outputs(campaign, folder, rows)
+    files["report"] = write_report(campaign.ledger, folder / "report.html")
     if json:
         emit(
             {
@@ -207,8 +213,9 @@ def _summary(campaign: Campaign, folder: Path, tally: Any, rows: list[dict[str, 
         (row.values() for row in _brief(rows)),
         title=f"finds: formulas known nowhere, positions and cell relaxed with {potential}",
     )
+    typer.echo(f"\nreport {folder / 'report.html'}, CIF files in {folder / 'finds'}, ledger in {folder}")
     typer.echo(
-        f"\nnext:\n  anchor report {folder}\n  anchor resume {folder} -n {2 * tally.proposed}\n"
+        f"\nnext:\n  anchor sample {folder} -n 100\n  anchor resume {folder} -n {2 * tally.proposed}\n"
         f"  anchor export {folder} --format extxyz"
     )
 

@@ -112,7 +112,7 @@ class Campaign:
         self,
         structures: int | None = None,
         *,
-        on_step: Callable[[StepReport], None] | None = None,
+        on_step: Callable[[StepReport], object] | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> None:
         """Take steps until the budget is used, or `stop()` says so after a step.
