@@ -1,0 +1,148 @@
+"""`anchor relax`: relax anybody's structures with any potential."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from anchor.cli.common import JsonFlag, emit, print_table
+from anchor.errors import InputError
+
+
+def relax(
+    files: Annotated[
+        list[Path], typer.Argument(help="Files, folders or zip archives with structures (CIF, POSCAR, …).")
+    ],
+    potential: Annotated[str, typer.Option(help="Name, as in `anchor potentials list`.")] = "mattersim-5m",
+    cell: Annotated[bool, typer.Option("--cell", help="Relax the cell too, not only positions.")] = False,
+    fmax: Annotated[float, typer.Option(help="Converged when no force is larger, eV/Å.")] = 0.02,
+    max_steps: Annotated[int, typer.Option(help="Step budget of each structure.")] = 400,
+    optimizer: Annotated[
+        Literal["quasi-newton", "fire", "ase-bfgs", "ase-fire"],
+        typer.Option(help="The ase-… ones go one by one, exactly as ASE does (the paper's way: ase-bfgs)."),
+    ] = "quasi-newton",
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write relaxed structures: a folder (one CIF each), or FILE.extxyz, .json, .db, …"),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing result.")] = False,
+    chunk_atoms: Annotated[int, typer.Option(help="Atoms per call of the potential.")] = 256,
+    device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
+    json: JsonFlag = False,
+) -> None:
+    """Relax structures; each gets an outcome, and none stops the others.
+
+    Outcomes: converged, capped (budget used up), diverged (no crystal any more), failed (with the reason).
+    Written are all but the failed ones, with energy (eV), steps and the largest force that is left (eV/Å).
+
+    Example: anchor relax candidates/*.cif --potential mattersim-1m --cell --out relaxed
+    """
+    import numpy as np
+
+    from anchor.data.loaders import load, write
+    from anchor.potentials import load_potential
+    from anchor.relax.engine import relax as relax_crystals
+
+    if out is not None and out.exists() and not overwrite:
+        raise InputError(f"{out} exists", "choose another --out, or replace it with --overwrite")
+    loaded = load(files, on_error="skip")
+    if not len(loaded.crystals):
+        first = loaded.skipped[0] if loaded.skipped else None
+        cause = f"; {first.source}: {first.reason}" if first else ""
+        raise InputError(f"none of {loaded.n_read} entries gave a crystal{cause}")
+    found = relax_crystals(
+        loaded.crystals,
+        load_potential(potential, device=device),
+        cell=cell,
+        max_steps=max_steps,
+        fmax=fmax,
+        optimizer=optimizer,
+        chunk_atoms=chunk_atoms,
+        on_progress=_progress_line,
+    )
+    written = np.flatnonzero(found.status != "failed")
+    if out is not None and len(written):
+        write(
+            out,
+            found.crystals[written],
+            [loaded.ids[i] for i in written],
+            {
+                "energy": found.energy[written],
+                "steps": found.steps[written],
+                "max_force": found.max_force[written],
+            },
+            overwrite=overwrite,
+        )
+    formulas = loaded.crystals.formulas
+    rows: list[dict[str, Any]] = [
+        {
+            "id": loaded.ids[i],
+            "source": loaded.source[i],
+            "formula": formulas[i],
+            "status": str(found.status[i]),
+            "reason": found.reason[i],
+            "energy_ev": _number(found.energy[i]),
+            "energy_ev_per_atom": _number(found.energy_per_atom[i]),
+            "steps": int(found.steps[i]),
+            "evaluations": int(found.evaluations[i]),
+            "first_converged_step": int(found.first_converged_step[i]),
+            "max_force_ev_per_angstrom": _number(found.max_force[i]),
+            "volume_change_percent": _number(
+                100 * (found.crystals.volume[i] / loaded.crystals.volume[i] - 1)
+            ),
+        }
+        for i in range(len(found))
+    ]
+    if json:
+        emit(
+            {
+                "potential": potential,
+                "cell": cell,
+                "fmax": fmax,
+                "max_steps": max_steps,
+                "optimizer": optimizer,
+                "out": None if out is None or not len(written) else str(out),
+                "written": 0 if out is None else len(written),
+                "structures": rows,
+                "skipped": [{"source": s.source, "reason": s.reason} for s in loaded.skipped],
+            }
+        )
+        return
+    print_table(
+        ["id", "formula", "status", "eV/atom", "steps", "eV/Å left", "volume %", "reason"],
+        [
+            [
+                row["id"],
+                row["formula"],
+                row["status"],
+                _text(row["energy_ev_per_atom"], "{:.4f}"),
+                row["steps"],
+                _text(row["max_force_ev_per_angstrom"], "{:.3f}"),
+                _text(row["volume_change_percent"], "{:+.1f}"),
+                row["reason"],
+            ]
+            for row in rows
+        ],
+    )
+    for skip in loaded.skipped:
+        typer.echo(f"skipped {skip.source}: {skip.reason}", err=True)
+    if out is not None:
+        typer.echo(f"{len(written)} of {len(rows)} structures written to {out}", err=True)
+
+
+def _number(value: float) -> float | None:
+    """JSON knows no NaN."""
+    return float(value) if value == value else None
+
+
+def _text(value: float | None, form: str) -> str:
+    return "-" if value is None else form.format(value)
+
+
+def _progress_line(done: int, total: int) -> None:
+    """One line that is written over, on a terminal only."""
+    if sys.stderr.isatty():
+        print(f"\rrelaxed {done}/{total}", end="\n" if done == total else "", file=sys.stderr, flush=True)
