@@ -36,12 +36,15 @@ def build(
 ) -> None:
     """Compute energies of all reference crystals. Can be interrupted at any time: run it again to go on.
 
+    Complete single points are calibrated to the DFT scale at once.
+
     Example: anchor energies build --potential mattersim-1m --threads 2
     """
     import torch
 
     from anchor.data.reference import load_reference
     from anchor.hull import energies as store
+    from anchor.hull import references
     from anchor.paths import BUNDLED, cache_dir
     from anchor.potentials import load_potential
 
@@ -94,6 +97,9 @@ def build(
         target = store.energies_path(potential, pass_name, folder / "energies")
         identity = store.read_columns(checkpoint)[1]
         store.write_columns(target, columns, identity)
+        if not relaxed:
+            own = store.load_energies(potential, crystals)
+            references.calibrate(reference, own).save(references.calibration_path(potential, folder))
     report = {
         "potential": potential,
         "pass": pass_name,

@@ -96,7 +96,14 @@ def hull(
         )
         return
     print_table(
-        ["structure", "formula", "above hull eV/atom", "formation eV/atom", "competing phases", "status"],
+        [
+            "structure",
+            "formula",
+            "above hull eV/atom",
+            "formation eV/atom",
+            "competing phases (atoms)",
+            "status",
+        ],
         (
             [
                 row["id"],
