@@ -32,13 +32,8 @@ of neighbours, hence memory, grows without bound. One collapsing cell must not t
 MIN_CELL_HEIGHT = 0.5
 """Å, between opposite faces; thinner cells are not evaluated, for the same reason."""
 
-
 COMMON_ELEMENTS = frozenset(range(1, 95)) - {84, 85, 86, 87, 88}
 """The 89 elements of the Materials Project's and OMat24's data: H to Pu without Po, At, Rn, Fr, Ra."""
-
-CPU_CHUNK_ATOMS = 96
-"""Atoms evaluated at once on a CPU. Batching gains nothing beyond about eight crystals there, and larger work
-arrays fall out of the caches (SevenNet-0, 32 crystals: 1.6 times slower at once than in four parts)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +65,13 @@ class Potential(ModelInterface):
         checkpoint_hash: SHA-256 of the weights.
         device: "cpu", "cuda", "mps", ….
         dtype: Of the network. Geometry and energy sums are in the state's own type (double by default).
+
+    Attributes:
+        cpu_chunk_atoms: About how many atoms are evaluated at once on a CPU. Batching gains little there, and
+            larger work arrays fall out of the caches, the sooner the wider the network.
     """
+
+    cpu_chunk_atoms = 96
 
     def __init__(
         self,
@@ -132,7 +133,7 @@ class Potential(ModelInterface):
         if state.device.type != "cpu":
             return [systems] if len(systems) else []
         counts = torch.bincount(state.system_idx)[systems]
-        group = (torch.cumsum(counts, 0) - 1) // CPU_CHUNK_ATOMS
+        group = (torch.cumsum(counts, 0) - 1) // self.cpu_chunk_atoms
         return list(torch.split(systems, torch.unique_consecutive(group, return_counts=True)[1].tolist()))
 
     def evaluate(self, crystals: Crystals) -> Evaluation:

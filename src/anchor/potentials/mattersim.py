@@ -44,6 +44,8 @@ class MatterSim(GradientPotential):
             dtype=dtype,
         )
         self.cutoff = float(checkpoint["model_args"]["cutoff"])
+        if checkpoint["model_args"]["units"] > 128:
+            self.cpu_chunk_atoms = 16
         weights = {key: value.to(dtype) for key, value in weights.items()}
         network = M3GNet(weights, **checkpoint["model_args"], geometry=geometry_dtype(device))
         self.network = network.requires_grad_(False).to(self._device).eval()

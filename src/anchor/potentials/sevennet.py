@@ -22,6 +22,8 @@ class SevenNet(GradientPotential):
         dtype: Of the network.
     """
 
+    cpu_chunk_atoms = 32
+
     def __init__(
         self,
         path: Path,
