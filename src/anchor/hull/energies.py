@@ -317,7 +317,8 @@ def load_energies(potential: str, crystals: Crystals, *, checkpoint_hash: str | 
 def available() -> list[str]:
     """Names of the potentials whose single points are in the package or in the cache."""
     folders = (BUNDLED / "energies", cache_dir() / "energies")
-    return sorted({p.name.split(".")[0] for folder in folders for p in folder.glob("*.single-points.npz")})
+    suffix = ".single-points.npz"
+    return sorted({p.name.removesuffix(suffix) for folder in folders for p in folder.glob(f"*{suffix}")})
 
 
 def _read_first(potential: str, pass_name: str) -> tuple[Columns | None, dict[str, Any]]:
