@@ -14,7 +14,9 @@ from anchor.cli.common import JsonFlag, Seed, emit, print_table
 from anchor.errors import InputError
 
 if TYPE_CHECKING:
-    from anchor.search.campaign import Campaign
+    from collections.abc import Callable
+
+    from anchor.search.campaign import Campaign, StepReport
 
 Sets = Annotated[
     list[str] | None, typer.Option("--set", help="Override one value: section.name=value (repeatable).")
@@ -177,7 +179,10 @@ def _run(campaign: Campaign, folder: Path, budget: int, finds: int, json: bool) 
     before = signal.signal(signal.SIGINT, on_interrupt)
     try:
         with LiveView(tally, budget, quiet=json) as view:
-            watchers = [view, *make_loggers(campaign.config.run.loggers, folder)]
+            watchers: list[Callable[[StepReport], None]] = [
+                view,
+                *make_loggers(campaign.config.run.loggers, folder),
+            ]
             campaign.run(
                 budget, on_step=lambda report: [w(report) for w in watchers], stop=lambda: interrupted
             )

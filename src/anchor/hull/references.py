@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 Kind = Literal["union", "dft", "potential"]
 CORRECTION = "oqmd-calibration"
 DFT_SOURCE = "OQMD"
+DECIMALS = 9
+"""Energies in eV/atom are rounded to this: a composition on an edge belongs to several facets, and which of them
+answers may change the last bit from run to run."""
 
 
 def crystal_compositions(crystals: Crystals) -> NDArray[np.float64]:
@@ -109,12 +112,15 @@ class PotentialHull:
         covered = np.zeros(N_NUMBERS, dtype=bool)
         covered[sorted(self.elements)] = True
         missing = (amounts > 0) & ~covered
-        above = {name: hull.energy_above_hull(amounts, formation) for name, hull in self.hulls.items()}
+        above = {
+            name: np.round(hull.energy_above_hull(amounts, formation), DECIMALS)
+            for name, hull in self.hulls.items()
+        }
         status = [
             _status(np.flatnonzero(row).tolist(), energy)
             for row, energy in zip(missing, energies, strict=True)
         ]
-        return HullScores(formation, above, self.kind, status)
+        return HullScores(np.round(formation, DECIMALS), above, self.kind, status)
 
     def energy_above_hull(
         self, compositions: NDArray[np.float64] | list[str], formation_energies: NDArray[np.float64]
