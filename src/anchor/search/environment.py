@@ -29,6 +29,7 @@ from anchor.potentials.base import Potential
 from anchor.potentials.registry import load_potential
 from anchor.priors import Prior, load_prior
 from anchor.reward.gate import bond_thresholds
+from anchor.reward.lemat import LematGate
 from anchor.reward.matching import StructureFlags
 from anchor.reward.objectives import load_objective
 from anchor.reward.score import GroupScorer
@@ -109,6 +110,7 @@ def make_scorer(config: Config, reference: Reference) -> GroupScorer:
         settings=config.reward,
         objectives=[load_objective(name) for name in config.reward.objectives],
         flags=flags,
+        gate=LematGate() if gate.name == "lemat" else None,
     )
 
 
