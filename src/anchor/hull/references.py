@@ -30,8 +30,8 @@ Kind = Literal["union", "dft", "potential"]
 CORRECTION = "oqmd-calibration"
 DFT_SOURCE = "OQMD"
 DECIMALS = 9
-"""Energies in eV/atom are rounded to this: a composition on an edge belongs to several facets, and which of them
-answers may change the last bit from run to run."""
+"""Energies in eV/atom are rounded to this: a composition on an edge belongs to several facets, and which of
+them answers may change the last bit from run to run."""
 
 
 def crystal_compositions(crystals: Crystals) -> NDArray[np.float64]:
