@@ -1,3 +1,46 @@
-"""anchor: search composition space for new stable crystals over a frozen structure prior."""
+"""anchor: search composition space for new stable crystals over a frozen structure prior.
+
+The names below load when they are first used, so that `import anchor` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "Campaign": "anchor.search.campaign",
+    "Crystals": "anchor.data.crystals",
+    "load_config": "anchor.config",
+    "load_hull": "anchor.hull",
+    "load_potential": "anchor.potentials",
+    "load_prior": "anchor.priors",
+    "load_reference": "anchor.data.reference",
+}
+__all__ = [
+    "Campaign",
+    "Crystals",
+    "__version__",
+    "load_config",
+    "load_hull",
+    "load_potential",
+    "load_prior",
+    "load_reference",
+]
+
+if TYPE_CHECKING:
+    from anchor.config import load_config
+    from anchor.data.crystals import Crystals
+    from anchor.data.reference import load_reference
+    from anchor.hull import load_hull
+    from anchor.potentials import load_potential
+    from anchor.priors import load_prior
+    from anchor.search.campaign import Campaign
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'anchor' has no attribute '{name}'")
