@@ -194,10 +194,12 @@ class Campaign:
                 self.environment.reference.bonds,
                 floor=self.config.gate.fallback_distance,
             )
-            own = self.config.reward.objectives
+            own, gate = self.config.reward.objectives, self.config.gate.name
             for member in range(len(compositions)):
                 number = index * rollout.group_size + member
-                row = candidate_row(compositions, member, group, scores, bonds_by_floor=by_floor, own=own)
+                row = candidate_row(
+                    compositions, member, group, scores, bonds_by_floor=by_floor, own=own, gate=gate
+                )
                 row |= {
                     "id": self.structures + number,
                     "step": rollout.step,

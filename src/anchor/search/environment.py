@@ -82,7 +82,9 @@ class Environment:
             "hull": self.realiser.hull.identity.hash,
             "threads": self.threads,
             "python": platform.python_version(),
-            "packages": {name: packages.version(name) for name in ("torch", "numpy", "pymatgen", "ase")},
+            "packages": {
+                name: packages.version(name) for name in ("torch", "numpy", "pymatgen", "ase", "spglib")
+            },
         }
 
 

@@ -31,6 +31,7 @@ def candidate_row(
     *,
     bonds_by_floor: NDArray[np.bool_],
     own: tuple[str, ...],
+    gate: str,
 ) -> dict[str, Any]:
     """The columns of one candidate that its group knows.
 
@@ -41,6 +42,7 @@ def candidate_row(
         scores: Its scores.
         bonds_by_floor: Realised crystals with a contact that only the constant floor admits.  # [m]
         own: Names of the user's objectives.
+        gate: Name of the validity gate.
     """
     composition, status = compositions[member], group.status[member]
     valid, charge_ok = bool(scores.valid[member]), bool(group.realisation.charge_ok[member])
@@ -73,7 +75,9 @@ def candidate_row(
         return row | dict.fromkeys(REALISED_COLUMNS)
     i, relaxation, above = int(realised[0]), group.relaxation, group.energies.above
     if status == "realised" and not valid:
-        row["reason"] = _why_invalid(charge_ok, scores, i)
+        row["reason"] = (
+            _why_invalid(charge_ok, scores, i) if gate == "paper" else f"refused by the {gate} gate"
+        )
     return row | {
         "bonds_ok": scores.bonds.ok[i],
         "bond_ratio": scores.bonds.tightest[i],
@@ -104,4 +108,4 @@ def _why_invalid(charge_ok: bool, scores: GroupScores, i: int) -> str:
     if not scores.bonds.ok[i]:
         a, b = (SYMBOLS[z] for z in scores.bonds.pair[i])
         reasons.append(f"{a}-{b} at {scores.bonds.tightest[i]:.2f} of the shortest allowed")
-    return "; ".join(reasons) or "refused by the gate"
+    return "; ".join(reasons)
