@@ -10,6 +10,7 @@ from ase.build import bulk
 from ase.filters import FrechetCellFilter
 from ase.optimize import BFGS, FIRE
 from relax_surfaces import Morse, rattled
+from torch_sim.models.lennard_jones import LennardJonesModel
 from torch_sim.state import SimState
 
 from anchor.data.crystals import Crystals
@@ -121,6 +122,17 @@ def test_bad_arguments_are_refused(morse: Morse, change: dict) -> None:
     settings = {"cell": False, "max_steps": 5, "fmax": 0.1, **change}
     with pytest.raises(InputError):
         relax(rattled(6, n=1), morse, **settings)
+
+
+def test_any_torch_sim_model_will_do() -> None:
+    model = LennardJonesModel(
+        sigma=2.3, epsilon=0.4, cutoff=6.0, dtype=torch.float64, compute_forces=True, compute_stress=False
+    )
+    crystals = rattled(6, n=3)
+    found = relax(crystals, model, cell=False, max_steps=200, fmax=0.01)
+    bfgs = relax(crystals, model, cell=False, max_steps=200, fmax=0.01, optimizer="ase-bfgs")
+    assert found.converged.all()
+    np.testing.assert_allclose(found.energy, bfgs.energy, atol=1e-3)
 
 
 # Guards
