@@ -109,6 +109,18 @@ def test_a_checkpoint_of_another_run_is_refused(
         run(crystals[:6], potential, tmp_path / "a.npz", threads=1)
 
 
+def test_two_runs_do_not_work_on_one_file(crystals: Crystals, potential: Potential, tmp_path: Path) -> None:
+    chunks = store.single_point_chunks(crystals, chunk_atoms=4)
+    first = store.build_energies(
+        crystals, potential, chunks, store.single_point_columns, checkpoint=tmp_path / "a.npz", settings={}
+    )
+    next(first)
+    with pytest.raises(AnchorError, match="another process is computing a.npz"):
+        run(crystals, potential, tmp_path / "a.npz")
+    first.close()
+    run(crystals, potential, tmp_path / "a.npz")
+
+
 def test_time_limit_stops_after_a_chunk(crystals: Crystals, potential: Potential, tmp_path: Path) -> None:
     chunks = store.single_point_chunks(crystals, chunk_atoms=4)
     steps = list(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -192,21 +193,39 @@ def build_energies(
         Chunks done so far, and the columns of all crystals.
     """
     identity = _identity(potential, crystals, settings)
-    done, columns = _resume(checkpoint, identity, n=len(crystals), template=compute(crystals[:0], potential))
-    start = saved = time.monotonic()
-    try:
-        yield done, columns
-        while done < len(chunks) and time.monotonic() - start < time_limit_s:
-            members = chunks[done]
-            for name, values in compute(crystals[members], potential).items():
-                columns[name][members] = values
-            done += 1
-            if time.monotonic() - saved > _SAVE_EVERY_S:
-                write_columns(checkpoint, columns, {**identity, "chunks": done})
-                saved = time.monotonic()
+    with _alone(checkpoint):
+        template = compute(crystals[:0], potential)
+        done, columns = _resume(checkpoint, identity, n=len(crystals), template=template)
+        start = saved = time.monotonic()
+        try:
             yield done, columns
-    finally:
-        write_columns(checkpoint, columns, {**identity, "chunks": done})
+            while done < len(chunks) and time.monotonic() - start < time_limit_s:
+                members = chunks[done]
+                for name, values in compute(crystals[members], potential).items():
+                    columns[name][members] = values
+                done += 1
+                if time.monotonic() - saved > _SAVE_EVERY_S:
+                    write_columns(checkpoint, columns, {**identity, "chunks": done})
+                    saved = time.monotonic()
+                yield done, columns
+        finally:
+            write_columns(checkpoint, columns, {**identity, "chunks": done})
+
+
+@contextmanager
+def _alone(checkpoint: Path) -> Iterator[None]:
+    """Hold the checkpoint's lock, which the system lets go when the process ends, however it ends."""
+    import fcntl  # absent on Windows, where energies can be read but not built
+
+    checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    with checkpoint.with_suffix(".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise AnchorError(
+                f"another process is computing {checkpoint.name}", "wait for it, or end it first"
+            ) from None
+        yield
 
 
 def _identity(potential: Potential, crystals: Crystals, settings: dict[str, Any]) -> dict[str, Any]:
