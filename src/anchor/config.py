@@ -182,7 +182,10 @@ class Reward(Section):
 class Prior(Section):
     """The frozen structure prior p(x | c) (app. D.2)."""
 
-    name: str = Field("templates", description="templates, omatg, kldm, crystalite, or a weights file")
+    name: str = Field(
+        "templates-all",
+        description="templates-all, templates (train split), random, or your own module:factory",
+    )
     query: Literal["cell", "reduced"] = Field(
         "cell", description="ask with the atoms as proposed, or with the reduced formula (the paper)"
     )
