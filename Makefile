@@ -13,6 +13,7 @@ $(VENV)/.done: pyproject.toml constraints.txt
 	$(BIN)/pip install -q -c constraints.txt "torch==2.13.0"
 	$(BIN)/pip install -q -c constraints.txt -e ".[dev,chgnet,sevennet,mattersim-slim,server]"
 	$(BIN)/pip install -q -c constraints.txt --no-deps mattersim
+	$(BIN)/anchor potentials fetch mattersim-1m mattersim-5m
 	@touch $@
 
 search: env
