@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch_sim.state import SimState
-from vesin import NeighborList  # type: ignore[import-untyped]
+from vesin import NeighborList
 
 
 @dataclass(frozen=True, eq=False)

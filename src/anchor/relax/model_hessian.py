@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from ase.data import covalent_radii
 from numpy.typing import NDArray
-from vesin import NeighborList  # type: ignore[import-untyped]
+from vesin import NeighborList
 
 from anchor.relax.coordinates import CELL_ROWS, Frame, deformation
 
