@@ -56,6 +56,7 @@ class Checked:
         above_hull: Energy above the hull that counts, eV/atom, NaN without one.  # [n]
         known: Listed by a bundled source.  # [n]
         estimated: Surrogate's energy above the DFT hull, eV/atom.  # [n]
+        find: Probability of a find, estimated.  # [n]
         evaluations: Calls of the potential.  # [n]
     """
 
@@ -65,6 +66,7 @@ class Checked:
     above_hull: NDArray[np.float64]
     known: NDArray[np.bool_]
     estimated: NDArray[np.float64]
+    find: NDArray[np.float64]
     evaluations: NDArray[np.int64]
 
     @property
@@ -108,6 +110,7 @@ class Checked:
             "unique": int(unique.sum()),
             "known": int(self.known.sum()),
             **counts,
+            "expected_finds": round(float(self.find[unique].sum()), 1),
             "per_relaxation": {name: rate(value, relaxed) for name, value in counts.items()},
             "evaluations": int(self.evaluations.sum()),
             "median_above_hull_ev_per_atom": _median(real),
@@ -147,7 +150,16 @@ def check_source(
         above[rows] = realised.energy_above_hull
         evaluations[rows] = group.relaxation.evaluations
     estimate = estimator(compositions)
-    return Checked(estimate.formulas, relaxed, valid, above, estimate.known, estimate.above_hull, evaluations)
+    return Checked(
+        estimate.formulas,
+        relaxed,
+        valid,
+        above,
+        estimate.known,
+        estimate.evidence.above_hull,
+        estimate.find,
+        evaluations,
+    )
 
 
 def check_sources(

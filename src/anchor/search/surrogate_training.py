@@ -127,7 +127,9 @@ class Trainer:
 
     def __init__(self, examples: Examples, settings: Settings, sizes: Sizes, *, data_hash: str) -> None:
         self.settings, self.sizes = settings, sizes
-        self.identity = {"settings": asdict(settings), "sizes": asdict(sizes), "data_hash": data_hash}
+        # Members are independent, so a run of three goes on as one of four.
+        own = {name: value for name, value in asdict(settings).items() if name != "members"}
+        self.identity = {"settings": own, "sizes": asdict(sizes), "data_hash": data_hash}
         self.inputs = torch.from_numpy(examples.elements), torch.from_numpy(examples.fractions).float()
         self.energy = torch.from_numpy(examples.energy).float()
         self.done: list[PairNetwork] = []
@@ -137,7 +139,7 @@ class Trainer:
 
     @property
     def finished(self) -> bool:
-        return len(self.done) == self.settings.members
+        return len(self.done) >= self.settings.members
 
     def run_epoch(self) -> float:
         """One pass of the current member; returns its mean training loss, eV/atom (Huber)."""
@@ -298,8 +300,8 @@ def fit_spread(values: NDArray[np.float64], energy: NDArray[np.float64]) -> tupl
     def coverage(floor: float, scale: float, rows: NDArray[np.bool_]) -> float:
         return float((error[rows] <= calibrated_spread(values[:, rows], floor=floor, scale=scale)).mean())
 
-    floors = np.linspace(0, float(np.quantile(error, 0.7)), 41)
-    scales = np.linspace(0, 4, 81)
+    floors = np.linspace(0, float(np.quantile(error, 0.7)), 21)
+    scales = np.linspace(0, 4, 41)
     misfit = [
         (abs(coverage(f, s, agree) - WITHIN_ONE) + abs(coverage(f, s, ~agree) - WITHIN_ONE), f, s)
         for f in floors

@@ -1,0 +1,331 @@
+"""`anchor policy`: warm start of the composition policy, its surrogate, and a check by real relaxations."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from anchor.cli.common import JsonFlag, Seed, emit, print_table
+
+if TYPE_CHECKING:
+    from anchor.search.warm_start import Estimator, FindSettings
+
+app = typer.Typer(
+    help="Warm start of the composition policy, and a check of policies by real relaxations.",
+    no_args_is_help=True,
+)
+
+SurrogateFile = Annotated[
+    Path | None, typer.Option("--surrogate", help="Surrogate weights; default: those that ship.")
+]
+PlausibilityFile = Annotated[
+    Path | None, typer.Option("--plausibility", help="Plausibility of compounds; default: that which ships.")
+]
+PotentialName = Annotated[
+    str, typer.Option(help="Potential: its calibration says which elements can be searched.")
+]
+Sets = Annotated[
+    list[str] | None, typer.Option("--set", help="Override one value: section.name=value (repeatable).")
+]
+
+
+@app.command()
+def surrogate(
+    out: Annotated[
+        Path | None, typer.Option(help="File to train and write; without it the shipped one is shown.")
+    ] = None,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the training formulas.")] = 12,
+    members: Annotated[int, typer.Option(min=2, help="Networks in the ensemble.")] = 4,
+    width: Annotated[int, typer.Option(min=1, help="Width of the networks.")] = 160,
+    learning_rate: Annotated[float, typer.Option(help="Largest learning rate.")] = 3e-3,
+    time_limit: Annotated[
+        float | None, typer.Option(min=0, help="Minutes after which to stop; the same command goes on.")
+    ] = None,
+    seed: Seed = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Train the composition surrogate on the bundled OQMD energies, or show how good the shipped one is.
+
+    Trained on the train split only; errors are those of the test split's formulas, which it never saw.
+
+    Example: anchor policy surrogate --out surrogate.safetensors --time-limit 10
+    """
+    if out is None:
+        from anchor.search.surrogate import load_surrogate
+
+        _show_surrogate(dict(load_surrogate().card), json)
+        return
+    from anchor.data.reference import load_reference
+    from anchor.search.surrogate import Sizes
+    from anchor.search.surrogate_training import Settings, train_surrogate
+
+    def tell(done: int, total: int, loss: float) -> None:
+        print(f"epoch {done}/{total}, loss {loss:.4f}", file=sys.stderr, flush=True)
+
+    card = train_surrogate(
+        load_reference(),
+        out,
+        settings=Settings(members=members, epochs=epochs, learning_rate=learning_rate, seed=seed),
+        sizes=Sizes(width=width),
+        time_limit=None if time_limit is None else 60 * time_limit,
+        on_epoch=tell,
+        command=_command(),
+    )
+    if card is None:
+        if json:
+            emit({"finished": False, "state": out.with_suffix(".training")})
+        else:
+            typer.echo(f"time is up; the same command goes on ({out.with_suffix('.training')})")
+        return
+    _show_surrogate(card, json)
+
+
+@app.command()
+def plausibility(
+    out: Annotated[
+        Path | None, typer.Option(help="File to fit and write; without it the shipped one is shown.")
+    ] = None,
+    n: Annotated[
+        int, typer.Option("-n", min=100, help="Random neutral compositions to compare with.")
+    ] = 8000,
+    surrogate: SurrogateFile = None,
+    seed: Seed = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Fit what tells compounds from random neutral compositions, or show how well the shipped fit does.
+
+    Example: anchor policy plausibility --out plausibility.json
+    """
+    from anchor.search import plausibility as plausible
+
+    if out is None:
+        found = plausible.load_plausibility()
+    else:
+        from anchor.data.reference import load_reference
+        from anchor.hull.references import dft_hull
+        from anchor.priors import templates
+        from anchor.search.surrogate import SHIPPED, load_surrogate
+
+        model = load_surrogate(surrogate or SHIPPED)
+        found = plausible.fit_plausibility(
+            model, dft_hull(), load_reference(), templates.load(), n=n, seed=seed
+        )
+        found.save(out)
+    if json:
+        emit({"coefficients": found.coefficients, **found.card})
+        return
+    print_table(["", "value"], found.card.items())
+
+
+@app.command("warm-start")
+def warm_start(
+    out: Annotated[Path, typer.Option(help="Policy file to write (.safetensors); a card goes beside it.")],
+    structures: Annotated[int, typer.Option("-n", "--structures", min=1, help="Free rollouts.")] = 100_000,
+    start_from: Annotated[
+        str | None, typer.Option(help="Policy file or campaign to start from; default: untrained.")
+    ] = None,
+    caution: Annotated[float, typer.Option(min=0, help="Spreads added to the surrogate's energy.")] = 1.0,
+    find_weight: Annotated[
+        float, typer.Option(min=0, help="Weight of the probability of a find in the reward.")
+    ] = 2.0,
+    surrogate: SurrogateFile = None,
+    plausibility: PlausibilityFile = None,
+    potential: PotentialName = "mattersim-1m",
+    set_: Sets = None,
+    seed: Seed = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Train a policy on rewards that cost nothing: charge, surrogate stability, novelty by formula.
+
+    No crystal is made. The same GRPO as in a search, a few minutes for 100,000 rollouts.
+
+    Example: anchor policy warm-start --structures 100000 --out policy.safetensors
+    """
+    from anchor.hull.references import load_hull
+    from anchor.policy import weights
+    from anchor.policy.constraints import Limits
+    from anchor.potentials.registry import load_potential
+    from anchor.search import warm_start as free
+    from anchor.search.draw import load_any_policy
+
+    config = free.warm_start_config(structures=structures, seed=seed, overrides=set_ or ())
+    settings = free.FindSettings(caution=caution, weight=find_weight)
+    estimator, origin = _estimator(surrogate, plausibility, settings)
+    searchable = load_hull(load_potential(potential)).searchable_elements
+    limits = Limits.from_config(config.action_space, searchable=searchable)
+
+    def tell(point: dict[str, Any]) -> None:
+        neutral, finds, known = (point[key] / point["n"] for key in ("neutral", "expected_finds", "known"))
+        print(
+            f"{point['rollouts']} rollouts: {neutral:.1%} neutral, {finds:.1%} expected finds, "
+            f"{known:.1%} known, H/H_max {point['entropy_fraction']:.2f}",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    policy, run = free.warm_start(
+        config,
+        limits,
+        estimator,
+        policy=None if start_from is None else load_any_policy(start_from),
+        on_window=tell,
+    )
+    data = weights.save(policy)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_bytes(data)
+    card = {"command": _command(), "seed": seed, **free.card_of(data, config, settings, searchable), **origin}
+    card["run"] = run
+    free.write_card(out.with_suffix(".json"), card)
+    if json:
+        emit(card)
+        return
+    _show_descriptions({"before": run["start"], "after": run["end"]})
+    typer.echo(f"written to {out}; check it by relaxations: anchor policy check {out}")
+
+
+@app.command()
+def describe(
+    policy: Annotated[str, typer.Argument(help="Policy file, campaign folder, or 'default'.")] = "default",
+    n: Annotated[int, typer.Option("-n", min=1, help="Compositions to draw.")] = 2000,
+    surrogate: SurrogateFile = None,
+    plausibility: PlausibilityFile = None,
+    potential: PotentialName = "mattersim-1m",
+    seed: Seed = 0,
+    json: JsonFlag = False,
+) -> None:
+    """What a policy proposes, judged without crystals: neutral, known, unique, elements, expected finds.
+
+    Example: anchor policy describe default -n 500
+    """
+    from anchor.hull.references import load_hull
+    from anchor.policy.constraints import Limits
+    from anchor.potentials.registry import load_potential
+    from anchor.search import warm_start as free
+    from anchor.search.draw import load_any_policy
+
+    config = free.warm_start_config(structures=1, seed=seed)
+    estimator, _ = _estimator(surrogate, plausibility, free.FindSettings())
+    searchable = load_hull(load_potential(potential)).searchable_elements
+    limits = Limits.from_config(config.action_space, searchable=searchable)
+    found = free.describe_policy(load_any_policy(policy), limits, estimator, config, n=n)
+    if json:
+        emit({"policy": policy, "seed": seed, **found})
+        return
+    _show_descriptions({policy: found})
+
+
+@app.command()
+def check(
+    policies: Annotated[list[str], typer.Argument(help="Policy files, campaign folders, or 'default'.")],
+    n: Annotated[int, typer.Option("-n", min=1, help="Compositions from every source.")] = 64,
+    sources: Annotated[
+        bool, typer.Option(help="Check the untrained sources on the same terms as well.")
+    ] = True,
+    surrogate: SurrogateFile = None,
+    plausibility: PlausibilityFile = None,
+    set_: Sets = None,
+    seed: Seed = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Judge policies by real relaxations, beside the two untrained sources and an untrained policy.
+
+    Example: anchor policy check default -n 64
+    """
+    from anchor.config import ActionSpace, load_config
+    from anchor.search import policy_check
+    from anchor.search.draw import draw_compositions, load_any_policy
+    from anchor.search.environment import Environment
+    from anchor.search.warm_start import FindSettings
+
+    config = load_config(overrides=[f"run.seed={seed}", *(set_ or ())]).config
+    environment = Environment.load(config)
+    elements = environment.realiser.hull.searchable_elements
+    space = ActionSpace(elements=elements)
+    drawn = {p: draw_compositions(load_any_policy(p), n, seed=seed, space=space) for p in policies}
+    if sources:
+        drawn |= policy_check.untrained_sources(n, elements, seed=seed)
+    estimator, _ = _estimator(surrogate, plausibility, FindSettings())
+
+    def tell(name: str, found: policy_check.Checked) -> None:
+        summary = found.summary()
+        print(
+            f"{name}: {summary['relaxed']} relaxed, {summary['metastable']} metastable, "
+            f"{summary['finds']} finds",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    found = policy_check.check_sources(drawn, environment, estimator, on_source=tell)
+    summaries = {name: checked.summary() for name, checked in found.items()}
+    if json:
+        emit(
+            {
+                "command": _command(),
+                "n": n,
+                "seed": seed,
+                "identity": environment.identity(),
+                "sources": summaries,
+                "finds": {name: checked.finds() for name, checked in found.items()},
+            }
+        )
+        return
+    columns = ["relaxed", "valid", "unique", "known", "metastable", "stable", "finds", "stable_finds"]
+    print_table(
+        ["source", "n", *columns, "finds per relaxation"],
+        (
+            [name, s["n"], *(s[c] for c in columns), _rate(s["per_relaxation"]["finds"])]
+            for name, s in summaries.items()
+        ),
+    )
+
+
+def _estimator(
+    surrogate: Path | None, plausibility: Path | None, settings: FindSettings
+) -> tuple[Estimator, dict[str, Any]]:
+    """The estimator on the bundled reference, and where its parts come from."""
+    from anchor.data.reference import load_reference
+    from anchor.hull.references import dft_hull
+    from anchor.priors import templates
+    from anchor.search import plausibility as plausible
+    from anchor.search import surrogate as energies
+    from anchor.search.warm_start import Estimator
+
+    model = energies.load_surrogate(surrogate or energies.SHIPPED)
+    judge = plausible.load_plausibility(plausibility or plausible.SHIPPED)
+    hull, reference, prior = dft_hull(), load_reference(), templates.load()
+    origin = {
+        "surrogate": energies.surrogate_hash(model),
+        "plausibility": judge.coefficients,
+        "hull": hull.identity.hash,
+        "reference": reference.hash,
+        "templates": prior.hash,
+    }
+    return Estimator(model, hull, reference, prior, judge, settings), origin
+
+
+def _show_surrogate(card: dict[str, Any], json: bool) -> None:
+    if json:
+        emit(card)
+        return
+    print_table(
+        ["held-out formulas", "n", "median", "mean", "90 %", "within 1 spread", "within 2"],
+        ([name, *row.values()] for name, row in card["errors"].items()),
+        title="errors, eV/atom",
+    )
+
+
+def _show_descriptions(descriptions: dict[str, dict[str, Any]]) -> None:
+    names = list(next(iter(descriptions.values())))
+    print_table(["", *descriptions], ([name, *(d[name] for d in descriptions.values())] for name in names))
+
+
+def _rate(value: tuple[float, float, float] | None) -> str:
+    return "no relaxation" if value is None else f"{value[0]:.1%} ({value[1]:.1%} to {value[2]:.1%})"
+
+
+def _command() -> str:
+    return shlex.join(["anchor", *sys.argv[1:]])
