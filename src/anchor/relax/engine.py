@@ -254,7 +254,7 @@ def _caps(crystals: Crystals, max_steps: int | ArrayLike) -> NDArray[np.int64]:
 
 def _disowned(found: Relaxation) -> Relaxation:
     """Crystals that ended well by the numbers, but with fused or lost atoms, have diverged."""
-    ended = np.flatnonzero(np.isin(found.status, ("converged", "capped")))
+    ended = np.flatnonzero(found.ended)
     status = found.status.copy()
     for i, reason in zip(ended.tolist(), disown(found.crystals[ended]), strict=True):
         if reason:

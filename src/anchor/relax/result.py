@@ -74,6 +74,11 @@ class Relaxation:
         return self.status == "converged"
 
     @property
+    def ended(self) -> NDArray[np.bool_]:
+        """Which crystals have an energy that means something: converged or capped.  # [n]"""
+        return np.isin(self.status, ("converged", "capped"))
+
+    @property
     def energy_per_atom(self) -> NDArray[np.float64]:
         """eV/atom, NaN when failed.  # [n]"""
         return self.energy / self.crystals.counts
