@@ -7,9 +7,9 @@ Bundled reference crystals of 8 to 20 atoms, strained (up to 2, 5 or 10 %) and r
 relaxed by the engine, by the engine with one crystal per batch, by ASE's BFGS (the paper's way) and by ASE's
 FIRE: positions only (100 steps) and with the cell (400 steps), fmax 0.02 eV/Å, the same potential for all.
 All methods take turns on groups of 16 crystals. Times are CPU times of this process on a CPU (other people's
-work stretches wall times; both are printed). The gain over ASE BFGS is the product of three ratios: evaluations
-(optimiser), time per evaluation of ASE against the engine with one crystal at a time (overhead), and that
-against the whole batch (batching).
+work stretches wall times; both are printed). The gain over ASE BFGS is the product of three ratios:
+evaluations (optimiser), time per evaluation of ASE against the engine with one crystal at a time (overhead),
+and that against the whole batch (batching).
 """
 
 from __future__ import annotations
