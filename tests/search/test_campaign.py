@@ -133,22 +133,34 @@ def test_sigkill_at_random_moments_changes_nothing(finished: Campaign, tmp_path:
     """A process that is killed again and again, and resumed, leaves the ledger of one that never was."""
     command = [sys.executable, "-m", "anchor.cli.main"]
     sets = [part for setting in SETTINGS for part in ("--set", setting)]
-    moments = random.Random(0)
-    environ = {**os.environ, "OMP_NUM_THREADS": "1"}
     search = [*command, "search", "--preset", "default", "--out", str(tmp_path), "--finds", "0", *sets]
     resume = [*command, "resume", str(tmp_path), "--finds", "0"]
-    for _attempt in range(40):
-        started = (tmp_path / "ledger.db").exists()
+    moments, kills = random.Random(0), 0
+    for _attempt in range(8):
+        before = steps_stored(tmp_path)
         process = subprocess.Popen(
-            resume if started else search, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            search if before is None else resume,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
         )
-        while not (tmp_path / "ledger.db").exists() and process.poll() is None:
-            time.sleep(0.05)
-        try:
-            process.wait(timeout=moments.uniform(5, 25))
+        while process.poll() is None and (steps_stored(tmp_path) or 0) == (before or 0):
+            time.sleep(0.01)
+        try:  # one step further: now at any moment of the next one
+            process.wait(timeout=moments.uniform(0.0, 0.4))
             assert process.returncode == 0, process.stderr.read().decode()  # type: ignore[union-attr]
             break
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             process.wait()
+            kills += 1
+    assert kills >= 2
     assert content(Ledger.open(tmp_path)) == content(finished.ledger)
+
+
+def steps_stored(folder: Path) -> int | None:
+    """Steps in a ledger that another process may be writing; None while there is no ledger."""
+    try:
+        return Ledger.open(folder).n_steps
+    except AnchorError:
+        return None

@@ -99,7 +99,7 @@ def test_foreign_and_missing_files_are_named(tmp_path: Path) -> None:
 
 def test_an_existing_ledger_is_never_overwritten(tmp_path: Path) -> None:
     new_ledger(tmp_path)
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="holds a campaign already"):
         new_ledger(tmp_path)
 
 
@@ -115,3 +115,23 @@ def test_another_schema_is_refused(tmp_path: Path) -> None:
 
 def test_file_system_type_is_that_of_the_mount() -> None:
     assert file_system_type(Path("/proc/self")) == "proc"
+
+
+def test_creation_is_all_or_nothing(tmp_path: Path) -> None:
+    """A process killed while it makes a ledger leaves no half of one."""
+    with pytest.raises(sa.exc.StatementError):
+        Ledger.create(tmp_path, {"not": {1, 2}}, IDENTITY, "now")  # a set is no JSON: the insert fails
+    with pytest.raises(InputError, match="not a ledger"):
+        Ledger.open(tmp_path)
+    assert new_ledger(tmp_path).n_steps == 0  # the place can be used
+
+
+def test_somebody_elses_database_is_not_touched(tmp_path: Path) -> None:
+    other, text = tmp_path / "other.db", tmp_path / "text.db"
+    sqlite3.connect(other).execute("CREATE TABLE things (a)").connection.commit()
+    with pytest.raises(InputError, match="somebody else's"):
+        Ledger.create(other, {}, IDENTITY, "now")
+    text.write_text("not a database at all" * 100)
+    with pytest.raises(AnchorError, match="not a database"):
+        Ledger.create(text, {}, IDENTITY, "now")
+    assert text.read_text().startswith("not a database")

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
-from sqlalchemy.exc import DatabaseError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import DatabaseError, IntegrityError, SQLAlchemyError
 
 from anchor.data.crystals import Crystals
 from anchor.errors import AnchorError, InputError
@@ -175,18 +175,17 @@ class Ledger:
         """A new ledger; a place that already holds one is refused."""
         url, path = _url(location)
         if path is not None:
-            if path.exists():
-                raise InputError(
-                    f"'{path}' exists already",
-                    f"go on with: anchor resume {path.parent}, or choose another --out",
-                )
             path.parent.mkdir(parents=True, exist_ok=True)
         ledger = cls(_engine(url, path), str(location))
         with ledger._transaction() as connection:
-            if sa.inspect(connection).has_table("campaign"):
+            present = set(sa.inspect(connection).get_table_names())
+            if "campaign" in present:
                 raise InputError(
-                    f"the database {location} holds a campaign already", "resume it, or use another database"
+                    f"'{location}' holds a campaign already",
+                    f"go on with: anchor resume {location}, or choose another --out",
                 )
+            if present and (path is not None or present & set(metadata.tables)):
+                raise InputError(f"'{location}' is somebody else's database", "choose another place")
             metadata.create_all(connection)
             row = {
                 "id": 1,
@@ -246,7 +245,9 @@ class Ledger:
         try:
             with self._engine.begin() as connection:
                 yield connection
-        except OperationalError as error:
+        except DatabaseError as error:
+            if isinstance(error, IntegrityError):
+                raise
             raise AnchorError(
                 f"the ledger '{self.location}' could not be written: {error.orig}",
                 "the unfinished step was not stored, everything before it is safe; mend the cause and resume",
@@ -355,6 +356,11 @@ def _engine(url: sa.URL, path: Path | None) -> sa.Engine:
             connection.execute("PRAGMA synchronous=FULL")  # a stored step survives a power cut
             if new:
                 connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+            connection.isolation_level = None  # Python's own rules would commit each CREATE TABLE by itself
+
+        @sa.event.listens_for(engine, "begin")
+        def _begin(connection: sa.Connection) -> None:
+            connection.exec_driver_sql("BEGIN")
 
     return engine
 
