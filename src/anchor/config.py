@@ -189,9 +189,6 @@ class Prior(Section):
     query: Literal["cell", "reduced"] = Field(
         "cell", description="ask with the atoms as proposed, or with the reduced formula (the paper)"
     )
-    steps: int | None = Field(
-        None, ge=1, description="sampler steps; none: the prior's default (KLDM in the paper: 50)"
-    )
 
 
 class Relax(Section):
@@ -293,7 +290,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     # The paper to the letter where our defaults are faster: order of evaluation, optimiser, prior query.
     "paper": {
         "reward": {"order": "paper"},
-        "prior": {"name": "kldm", "query": "reduced", "steps": 50},
+        "prior": {"query": "reduced"},
         "relax": {"optimizer": "ase-bfgs"},
         "action_space": {"allow_loose_references": True},
     },

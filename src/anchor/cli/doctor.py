@@ -36,8 +36,11 @@ def doctor(json: JsonFlag = False) -> None:
     typer.echo(f"cache:   {machine['cache']}\n")
     print_table(["package", "version"], report["packages"].items())
     print_table(
-        ["potential", "ready", "why not, and the way out"],
-        ([p["name"], "yes" if p["ready"] else "no", p["reason"]] for p in report["potentials"]),
+        ["potential", "ready", "weights (sha256), or why not and the way out"],
+        (
+            [p["name"], "yes" if p["ready"] else "no", p["reason"] or p["sha256"]]
+            for p in report["potentials"]
+        ),
     )
     print_table(
         ["prior", "ready", "why not, and the way out"],
@@ -60,12 +63,15 @@ def examine() -> dict[str, Any]:
     import anchor
     from anchor.paths import BUNDLED, cache_dir, sha256
     from anchor.potentials.registry import REGISTRY, availability
+    from anchor.potentials.weights import pinned
     from anchor.priors import prior_availability
 
     devices = ["cpu"]
     devices += [f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count())]
     devices += ["mps"] if torch.backends.mps.is_available() else []
-    potentials = [_row(name, availability(name)) for name in REGISTRY]
+    potentials = [
+        _row(name, availability(name)) | {"sha256": pinned(entry.weights)} for name, entry in REGISTRY.items()
+    ]
     priors = [_row(name, state) for name, state in prior_availability().items()]
     files = [
         {"file": str(path.relative_to(BUNDLED)), "bytes": path.stat().st_size, "sha256": sha256(path)}
