@@ -1,0 +1,90 @@
+"""`anchor search`, `resume`, `sample`, `report` and `export` on one tiny real campaign."""
+
+import json
+from pathlib import Path
+
+import ase.io
+import pytest
+from typer.testing import CliRunner
+
+from anchor.cli.main import app
+from anchor.errors import AnchorError, InputError
+
+RUNNER = CliRunner()
+TINY = [
+    "--preset", "default", "-n", "8", "--elements", "Na,Mg,Cl,F", "--k", "2", "--max-atoms", "5",
+    "--seed", "1",
+    "--set", "grpo.group_size=8", "--set", "relax.max_steps=3", "--set", "run.threads=1", "--finds", "2",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("campaign")
+    result = RUNNER.invoke(app, ["search", "--out", str(place), "--json", *TINY])
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.output)
+    assert document["counts"]["proposed"] == 8
+    return place
+
+
+def test_search_leaves_its_files(folder: Path) -> None:
+    for name in ("ledger.db", "metrics.jsonl", "finds.csv", "report.html"):
+        assert (folder / name).stat().st_size > 0
+    page = (folder / "report.html").read_text()
+    assert "of 8 proposed" in page
+    assert "src=" not in page.split("<body>")[1]  # nothing is loaded from elsewhere
+
+
+def test_resume_goes_on(folder: Path) -> None:
+    result = RUNNER.invoke(app, ["resume", str(folder), "-n", "16", "--finds", "0", "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.output)["counts"]["proposed"] == 16
+
+
+def test_sample_draws_from_the_campaigns_policy(folder: Path) -> None:
+    result = RUNNER.invoke(app, ["sample", str(folder), "-n", "5", "--must-contain", "Li", "--json"])
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.output)
+    assert len(rows) == 5
+    assert all("Li" in row["cell"] for row in rows)
+
+
+def test_export_opens_in_ase(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "valid.extxyz"
+    command = ["export", str(folder), "--format", "extxyz", "--which", "valid", "--out", str(out), "--json"]
+    result = RUNNER.invoke(app, command)
+    assert result.exit_code == 0, result.output
+    frames = ase.io.read(out, ":")
+    assert len(frames) == json.loads(result.output)["crystals"] > 0
+    assert "e_above_hull" in frames[0].info
+
+
+def test_print_config_names_sources() -> None:
+    result = RUNNER.invoke(app, ["search", "--print-config", "--set", "grpo.group_size=16"])
+    assert result.exit_code == 0
+    assert "group_size: 16  # --set" in result.output
+    assert "structures: 256  # preset quick" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["search", "--set", "grpo.group_sise=1"], "did you mean"),
+        (["search", "--elements", ","], "names nothing"),
+        (["resume", "nowhere"], "no ledger"),
+        (["report", "nowhere"], "no ledger"),
+        (["sample", "nowhere.safetensors"], "no policy file"),
+        (["export", "nowhere", "--format", "xyzz"], "did you mean"),
+    ],
+)
+def test_wrong_input_is_explained(arguments: list[str], expected: str) -> None:
+    result = RUNNER.invoke(app, arguments)
+    assert isinstance(result.exception, InputError)
+    assert expected in str(result.exception)
+
+
+def test_nothing_to_export_is_said(folder: Path) -> None:
+    result = RUNNER.invoke(app, ["export", str(folder), "--which", "valid", "--most", "-9"])
+    assert isinstance(result.exception, AnchorError)
+    assert "no valid to export" in str(result.exception)

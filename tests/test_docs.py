@@ -1,0 +1,24 @@
+"""The documentation keeps up with the code."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from anchor.cli.reference import cli_page, config_page
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize(("page", "made"), [("cli.md", cli_page), ("config.md", config_page)])
+def test_generated_pages_are_current(page: str, made) -> None:  # type: ignore[no-untyped-def]
+    assert (ROOT / "docs" / page).read_text() == made(), "run: make docs"
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda p: p.name
+)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
