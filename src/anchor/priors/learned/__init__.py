@@ -1,0 +1,1 @@
+"""Learned priors: omatg, kldm and crystalite, their data, networks, training and weights."""

@@ -1,0 +1,115 @@
+"""What the three learned models share: a loss on a batch, a sampler, settings that a file can carry."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from anchor.data.crystals import Crystals
+from anchor.priors.learned.data import Batch
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a model was trained by its authors, or is trained here.
+
+    Attributes:
+        optimiser: adam, adamw or amsgrad (AdamW with the maximum of second moments).
+        learning_rate: Peak.
+        weight_decay: Of AdamW.
+        batch_size: Crystals per step.
+        clip: Largest norm of the gradient; 0 for none.
+        ema: Decay of the averaged weights per step; young averages use (1 + step)/(10 + step) where smaller.
+        warmup: Steps of linear growth of the learning rate.
+        schedule: constant, or cosine down to 1 % over the planned number of steps.
+    """
+
+    optimiser: str = "adam"
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    batch_size: int = 256
+    clip: float = 0.5
+    ema: float = 0.999
+    warmup: int = 200
+    schedule: str = "constant"
+
+
+class Noise:
+    """Random numbers of b crystals, each from its own stream: a crystal does not depend on its batch mates.
+
+    Drawn on the CPU, so that every device starts from the same numbers.
+    """
+
+    def __init__(self, streams: Sequence[torch.Generator], device: str | torch.device = "cpu") -> None:
+        self._streams, self._device = streams, device
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def normal(self, *shape: int) -> Tensor:
+        """Standard normal numbers.  # [b, *shape]"""
+        return torch.stack([torch.randn(shape, generator=g) for g in self._streams]).to(self._device)
+
+    def uniform(self, *shape: int) -> Tensor:
+        """Uniform numbers in [0, 1).  # [b, *shape]"""
+        return torch.stack([torch.rand(shape, generator=g) for g in self._streams]).to(self._device)
+
+
+class StructureModel(nn.Module, ABC):
+    """A trainable distribution of coordinates and cell given the atoms.
+
+    Attributes:
+        name: What people type.
+        moves_origin: Whether training shifts every crystal at random, because the network sees absolute
+            coordinates.
+        recipes: Training settings by size, 'small' and 'published'.
+        term_weights: Weight of each term of the loss.
+        default_steps: Sampler steps when none are asked for.
+    """
+
+    name: ClassVar[str]
+    moves_origin: ClassVar[bool] = False
+    recipes: ClassVar[Mapping[str, Recipe]]
+    term_weights: Mapping[str, float]
+    default_steps: int
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """Keywords that make this model again, as JSON knows them."""
+
+    @abstractmethod
+    def fit_statistics(self, crystals: Crystals) -> None:
+        """Take from training crystals (standard cells) what the process needs to know of the data."""
+
+    @abstractmethod
+    def entries(self, n: int) -> dict[str, int]:
+        """Numbers per crystal of n atoms over which each term of the loss is averaged."""
+
+    @abstractmethod
+    def loss_sums(self, batch: Batch, u: Tensor, rng: torch.Generator) -> dict[str, Tensor]:
+        """Each term of the loss, summed over its entries and the crystals of the batch.
+
+        Args:
+            batch: Crystals of one size.
+            u: A uniform number per crystal that decides its time; even over the batch.  # [b]
+            rng: Source of all other noise.
+        """
+
+    @abstractmethod
+    def generate(self, numbers: Tensor, noise: Noise, *, steps: int | None = None) -> tuple[Tensor, Tensor]:
+        """Fractional coordinates [b, n, 3] and cells [b, 3, 3], Å; a cell may be NaN or flat.
+
+        Args:
+            numbers: Atomic numbers.  # [b, n]
+            noise: One stream per crystal.
+            steps: Sampler steps.
+        """
+
+    @property
+    def n_parameters(self) -> int:
+        return sum(p.numel() for p in self.parameters())

@@ -1,0 +1,204 @@
+"""OMatG: a stochastic interpolant between random crystals and crystals, integrated as an ODE (Linear-ODE).
+
+    f_t = f₀ + tΔ mod 1,  Δ = w1(f₁ − f₀)      coordinates, f₀ uniform; target C(Δ)
+    L_t = (1 − t)L₀ + tL₁                      cell, Å; L₀ random; target L₁ − L₀
+
+Lengths of base cells L₀ are log-normal as those of the data, angles uniform between 60° and 120°.
+A network b(f_t, L_t, t) is fitted to the targets by least squares and followed from t = 0.001 to 0.999 in
+Euler steps, with velocities multiplied by 1 + a·t ("annealing").
+Reference: OMatG (Höllmer et al. 2025), CSP on MP-20; facts in docs/training-priors.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from scipy.optimize import linear_sum_assignment
+from torch import Tensor, nn
+
+from anchor.data.crystals import Crystals
+from anchor.priors.learned.cells import (
+    centre,
+    from_lengths_and_angles,
+    lengths_and_angles,
+    squared_volume_of_angles,
+    wrap,
+)
+from anchor.priors.learned.data import Batch
+from anchor.priors.learned.model import Noise, Recipe, StructureModel
+from anchor.priors.learned.network import PUBLISHED, SMALL, CspNet, CspSize, sinusoids
+
+FIRST, LAST = 0.001, 0.999
+ANGLES = (60.0, 120.0)
+"""Degrees; angles of base cells."""
+_FLATTEST = 0.02  # least (V/abc)² of a base cell: about 15 % of the cells of uniform angles are flatter
+_TRIES = 16
+Velocity = Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
+@dataclass(frozen=True)
+class OmatgSettings:
+    """Everything that decides an OMatG model beside its weights.
+
+    Attributes:
+        size: Of the network.
+        cell_features: What pairs see of the cell: 'gram' (G, Å², as published) or 'shape' (log lengths,
+            cosines, log volume per atom: numbers of order one).
+        time_scale: Factor of t before the sinusoids; 1 as published, where they hardly bend.
+        pairing: 'none' as published for CSP, or 'nearest': base positions go to the atoms of the same element
+            so that paths are short.
+        coordinate_weight, cell_weight: Of the loss.
+        coordinate_annealing, cell_annealing: Factors a of the sampler.
+        steps: Euler steps of the sampler.
+    """
+
+    size: CspSize = PUBLISHED
+    cell_features: Literal["gram", "shape"] = "gram"
+    time_scale: float = 1.0
+    pairing: Literal["none", "nearest"] = "none"
+    coordinate_weight: float = 0.999415
+    cell_weight: float = 0.000585
+    coordinate_annealing: float = 10.1827
+    cell_annealing: float = 1.8245
+    steps: int = 209
+
+
+SETTINGS = {
+    "small": OmatgSettings(size=SMALL, cell_features="shape", time_scale=1000.0, steps=50),
+    "published": OmatgSettings(),
+}
+
+
+class Omatg(StructureModel):
+    """See the module."""
+
+    name = "omatg"
+    recipes: ClassVar[Mapping[str, Recipe]] = {
+        "small": Recipe(learning_rate=1e-3, batch_size=256, clip=0.5, ema=0.999),
+        "published": Recipe(learning_rate=6.690e-4, batch_size=1024, clip=0.5, ema=0.999, warmup=0),
+    }
+    log_length_mean: Tensor
+    log_length_std: Tensor
+
+    def __init__(self, settings: OmatgSettings = SETTINGS["small"]) -> None:
+        super().__init__()
+        self.chosen = settings
+        self.term_weights = {"coordinates": settings.coordinate_weight, "cell": settings.cell_weight}
+        self.default_steps = settings.steps
+        features = 9 if settings.cell_features == "gram" else 7
+        self.network = CspNet(settings.size, lattice_features=features, self_pairs=True)
+        self.coordinate_head = nn.Linear(settings.size.hidden, 3, bias=False)
+        self.cell_head = nn.Linear(settings.size.hidden, 9, bias=False)
+        # Of MP-20, until fit_statistics.
+        self.register_buffer("log_length_mean", torch.tensor([1.5754, 1.7017, 1.9782]))
+        self.register_buffer("log_length_std", torch.tensor([0.24438, 0.26526, 0.35355]))
+
+    @classmethod
+    def make(cls, size: CspSize | dict[str, Any], **settings: Any) -> Omatg:
+        """From `settings()`."""
+        size = CspSize(**size) if isinstance(size, dict) else size
+        return cls(OmatgSettings(size=size, **settings))
+
+    def settings(self) -> dict[str, Any]:
+        return asdict(self.chosen)
+
+    def fit_statistics(self, crystals: Crystals) -> None:
+        log_lengths = np.log(np.linalg.norm(crystals.lattice, axis=2))
+        self.log_length_mean.copy_(torch.from_numpy(log_lengths.mean(axis=0)))
+        self.log_length_std.copy_(torch.from_numpy(log_lengths.std(axis=0)))
+
+    def entries(self, n: int) -> dict[str, int]:
+        return {"coordinates": 3 * n, "cell": 9}
+
+    # The interpolant
+
+    def base_cells(self, normal: Tensor, uniform: Tensor) -> Tensor:
+        """Cells L₀ of standard normal and uniform numbers: the first of 16 tries that is not flat.
+
+        # [b, 3], [b, 16, 3] -> [b, 3, 3]
+        """
+        lengths = torch.exp(self.log_length_mean + self.log_length_std * normal)
+        low, high = (math.radians(a) for a in ANGLES)
+        angles = low + (high - low) * uniform
+        first = (squared_volume_of_angles(angles) > _FLATTEST).float().argmax(dim=1)
+        chosen = angles[torch.arange(len(angles), device=angles.device), first]
+        return from_lengths_and_angles(lengths, chosen, least=_FLATTEST)
+
+    def loss_sums(self, batch: Batch, u: Tensor, rng: torch.Generator) -> dict[str, Tensor]:
+        b, n = batch.numbers.shape
+        frac0 = torch.rand(b, n, 3, generator=rng)
+        cell0 = self.base_cells(torch.randn(b, 3, generator=rng), torch.rand(b, _TRIES, 3, generator=rng))
+        if self.chosen.pairing == "nearest":
+            frac0 = paired(frac0, batch)
+        t = FIRST + (LAST - FIRST) * u
+        path = wrap(batch.frac - frac0)
+        frac = (frac0 + t[:, None, None] * path) % 1.0
+        cell = torch.lerp(cell0, batch.lattice, t[:, None, None])
+        frac_velocity, cell_velocity = self.velocity(batch.numbers, t, frac, cell)
+        # The authors minimise b² − 2 b·target: the same gradient, less a constant.
+        return {
+            "coordinates": ((frac_velocity - centre(path)) ** 2).sum(),
+            "cell": ((cell_velocity - (batch.lattice - cell0)) ** 2).sum(),
+        }
+
+    def velocity(self, numbers: Tensor, t: Tensor, frac: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+        """The network's b: of coordinates [b, n, 3] and of cells [b, 3, 3], Å. t is [b]."""
+        time = sinusoids(self.chosen.time_scale * t, self.chosen.size.time_features)
+        n = numbers.shape[1]
+        atoms, push = self.network(numbers, time, frac, cell, self._cell_features(cell, n))
+        strain = self.cell_head(atoms.mean(dim=1)).float().view(-1, 3, 3)
+        return self.coordinate_head(atoms).float() + push, strain @ cell
+
+    def _cell_features(self, cell: Tensor, n: int) -> Tensor:
+        if self.chosen.cell_features == "gram":
+            return (cell @ cell.mT).flatten(1)
+        lengths, angles = lengths_and_angles(cell)
+        volume = torch.linalg.det(cell).abs().clamp(min=1e-3)[:, None]
+        return torch.cat([lengths.clamp(min=1e-2).log() - 1.7, angles.cos(), (volume / n).log() - 3], dim=1)
+
+    # The sampler
+
+    def generate(self, numbers: Tensor, noise: Noise, *, steps: int | None = None) -> tuple[Tensor, Tensor]:
+        frac = noise.uniform(numbers.shape[1], 3)
+        cell = self.base_cells(noise.normal(3), noise.uniform(_TRIES, 3))
+        return integrate(
+            self.velocity,
+            numbers,
+            frac,
+            cell,
+            steps=steps or self.chosen.steps,
+            annealing=(self.chosen.coordinate_annealing, self.chosen.cell_annealing),
+        )
+
+
+def integrate(
+    velocity: Velocity,
+    numbers: Tensor,
+    frac: Tensor,
+    cell: Tensor,
+    *,
+    steps: int,
+    annealing: tuple[float, float],
+) -> tuple[Tensor, Tensor]:
+    """Euler steps x ← x + dt (1 + a t) b(x, t) of all fields together, t at the start of the step."""
+    times = torch.linspace(FIRST, LAST, steps + 1)
+    for t, after in zip(times[:-1].tolist(), times[1:].tolist(), strict=True):
+        now = torch.full((len(numbers),), t, device=frac.device)
+        frac_velocity, cell_velocity = velocity(numbers, now, frac, cell)
+        frac = (frac + (after - t) * (1 + annealing[0] * t) * frac_velocity) % 1.0
+        cell = cell + (after - t) * (1 + annealing[1] * t) * cell_velocity
+    return frac, cell
+
+
+def paired(frac0: Tensor, batch: Batch) -> Tensor:
+    """The base positions of each crystal, given to atoms of the same element so that Σ|Δ|² is least."""
+    gap = wrap(batch.frac[:, :, None] - frac0[:, None])  # [b, atom, base position, 3]
+    other = batch.numbers[:, :, None] != batch.numbers[:, None]
+    cost = ((gap**2).sum(-1) + 1e3 * other).numpy()
+    order = np.stack([linear_sum_assignment(c)[1] for c in cost])
+    return torch.gather(frac0, 1, torch.from_numpy(order)[:, :, None].expand(-1, -1, 3))

@@ -1,0 +1,157 @@
+"""A trained model as a prior: requests in, crystals out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from anchor.data.crystals import Crystals
+from anchor.data.lattices import spans_a_cell
+from anchor.errors import InputError, MissingDependencyError
+from anchor.paths import sha256
+from anchor.priors.base import Prior, Request, load_prior
+from anchor.priors.learned.data import MAX_ATOMS
+from anchor.priors.learned.model import Noise, StructureModel
+from anchor.priors.learned.weights import SHIPPED, load_model
+
+ATTEMPTS = 3
+"""Times a crystal is drawn until its cell is one."""
+VOLUMES = (2.0, 300.0)
+"""Å³ per atom that a cell may have."""
+LONGEST = 60.0
+"""Å; longest cell vector."""
+_MOST_PAIRS = 40_000  # pairs of atoms per network call: about 1 GB of features
+
+
+class LearnedPrior(Prior):
+    """Crystals of a trained model.
+
+    Every crystal has its own noise, from its request alone. What else is computed with it changes only the
+    order of floating-point sums (about 1e-6 per network call; in rare cases a path forks and another crystal
+    comes out, so bit-identical reruns need the same batches).
+
+    A crystal whose cell is broken (not finite, flat, or of absurd volume) is drawn again with fresh noise, up
+    to three times in all; after that another prior answers the request.
+
+    Args:
+        model: In evaluation mode, on `device`.
+        elements: Atomic numbers seen in training.
+        identity: Hash of the weights.
+        steps: Sampler steps; None for the model's own number.
+        fallback: Name of the prior that answers where the model fails.
+        device: Where to compute.
+    """
+
+    def __init__(
+        self,
+        model: StructureModel,
+        *,
+        elements: frozenset[int],
+        identity: str,
+        steps: int | None = None,
+        fallback: str = "templates",
+        device: str = "cpu",
+    ) -> None:
+        if steps is not None and steps < 2:
+            raise InputError(f"{steps} sampler steps are too few", "ask for at least two")
+        self.model = model
+        self.name = model.name
+        self.elements = elements
+        self.max_atoms = MAX_ATOMS
+        self.steps = steps or model.default_steps
+        self.device = device
+        self.fallback = fallback
+        self.hash = hashlib.sha256(f"{identity}|{self.steps}|{fallback}".encode()).hexdigest()
+        self.fallbacks = 0
+        """Requests that another prior had to answer, so far."""
+
+    def draw(self, requests: Sequence[Request]) -> Crystals:
+        crystals: dict[int, Crystals] = {}
+        waiting = list(range(len(requests)))
+        for attempt in range(ATTEMPTS):
+            for chunk in _chunks(waiting, requests):
+                made = self._draw_chunk([requests[i] for i in chunk], attempt)
+                usable = _usable(made)
+                crystals.update({i: made[k] for k, i in enumerate(chunk) if usable[k]})
+            waiting = [i for i in waiting if i not in crystals]
+        if waiting:
+            self.fallbacks += len(waiting)
+            made = load_prior(self.fallback).draw([requests[i] for i in waiting])
+            crystals.update({i: made[k] for k, i in enumerate(waiting)})
+        return Crystals.concatenate(crystals[i] for i in range(len(requests)))
+
+    def _draw_chunk(self, requests: Sequence[Request], attempt: int) -> Crystals:
+        """One crystal per request, all of the same number of atoms."""
+        # Ordered by element: what was asked for, not how it was written, decides the crystal.
+        numbers = np.stack([np.sort(request.composition.numbers) for request in requests])
+        streams = [r.torch_rng("learned", r.draw, attempt) for r in requests]
+        with torch.no_grad():
+            frac, cell = self.model.generate(
+                torch.from_numpy(numbers).to(self.device), Noise(streams, self.device), steps=self.steps
+            )
+        return _crystals(numbers, frac, cell)
+
+
+def _chunks(indices: list[int], requests: Sequence[Request]) -> Iterator[list[int]]:
+    """Indices grouped by atom count, in order, in pieces that memory can hold."""
+    sizes = {i: requests[i].composition.n_atoms for i in indices}
+    for n in sorted(set(sizes.values())):
+        members = iter([i for i in indices if sizes[i] == n])
+        while chunk := list(islice(members, max(1, _MOST_PAIRS // n**2))):
+            yield chunk
+
+
+def _crystals(numbers: NDArray[np.int64], frac: Tensor, cell: Tensor) -> Crystals:
+    lattice = cell.double().cpu().numpy()
+    places = frac.double().cpu().numpy() % 1.0
+    left_handed = np.nan_to_num(np.linalg.det(np.nan_to_num(lattice))) < 0
+    sign = np.where(left_handed, -1.0, 1.0)[:, None, None]  # the same crystal with its axes turned round
+    b, n = numbers.shape
+    return Crystals(np.full(b, n), numbers.ravel(), (sign * places % 1.0).reshape(-1, 3), sign * lattice)
+
+
+def _usable(crystals: Crystals) -> NDArray[np.bool_]:
+    """Which cells are cells.  # [n]"""
+    atoms_finite = np.ones(len(crystals), dtype=bool)
+    np.logical_and.at(atoms_finite, crystals.owner, np.isfinite(crystals.frac).all(axis=1))
+    usable = atoms_finite & spans_a_cell(crystals.lattice)
+    lattice = np.where(usable[:, None, None], crystals.lattice, np.eye(3))
+    per_atom = np.abs(np.linalg.det(lattice)) / crystals.counts
+    longest = np.linalg.norm(lattice, axis=2).max(axis=1)
+    return usable & (per_atom >= VOLUMES[0]) & (per_atom <= VOLUMES[1]) & (longest <= LONGEST)
+
+
+def load(
+    *, device: str = "cpu", weights: str | Path, steps: int | None = None, fallback: str = "templates"
+) -> LearnedPrior:
+    """A learned prior by the name of weights that ship, or from a .safetensors file.
+
+    Args:
+        weights: omatg, kldm, crystalite, or a path.
+        steps: Sampler steps; None for the model's own number.
+        fallback: Prior that answers where the model fails; `random` for a test of the model alone.
+    """
+    path = Path(weights)
+    if path.suffix != ".safetensors":
+        path = SHIPPED / f"{weights}.safetensors"
+        if not path.is_file():
+            raise MissingDependencyError(
+                f"the prior '{weights}' has no weights yet ({path} is missing)",
+                f"train it and copy it there: anchor prior train {weights} --out runs/{weights} --hours 8",
+            )
+    model, card = load_model(path)
+    return LearnedPrior(
+        model.to(device),
+        elements=frozenset(card["elements"]),
+        identity=sha256(path),
+        steps=steps,
+        fallback=fallback,
+        device=device,
+    )

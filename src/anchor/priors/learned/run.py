@@ -1,0 +1,308 @@
+"""A training run in a folder: resume, train until time or steps are over, look at validation, export."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anchor.data.crystals import Crystals
+from anchor.errors import InputError
+from anchor.priors.learned.card import write_cards
+from anchor.priors.learned.data import TrainingSet, reference_split, training_crystals
+from anchor.priors.learned.files import append_line, keep_until, read_json
+from anchor.priors.learned.model import Recipe, StructureModel
+from anchor.priors.learned.prior import LearnedPrior
+from anchor.priors.learned.training import STATE_FILE, Trainer, evaluation_loss
+from anchor.priors.learned.weights import load_model, model_from, new_model, save_model
+from anchor.priors.testing import held_out, measure, some
+
+METRICS_FILE = "metrics.jsonl"
+VALIDATION_CRYSTALS = 400
+"""Crystals of the validation loss."""
+Report = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to train, and how; everything that decides the weights (with `steps`).
+
+    Attributes:
+        name: omatg, kldm or crystalite.
+        size: small or published.
+        sources: 'reference', files, folders.
+        seed: Of initial weights, batches and noise.
+        steps: Where to stop, and the length of a cosine schedule.
+        precision: bf16 or fp32.
+        max_atoms: Leave larger training crystals out.
+        start: Weights to start from (fine-tuning).
+        recipe: Changes to the model's recipe, as (field, value).
+        settings: Changes to the model's settings, as (field, value).
+    """
+
+    name: str
+    size: str = "small"
+    sources: tuple[str, ...] = ("reference",)
+    seed: int = 0
+    steps: int | None = None
+    precision: str = "bf16"
+    max_atoms: int = 20
+    start: str | None = None
+    recipe: tuple[tuple[str, Any], ...] = ()
+    settings: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class Rhythm:
+    """How often to do what, in seconds of wall time, and how much of it. Never changes the weights."""
+
+    checkpoint: float = 180.0
+    log: float = 30.0
+    validate: float = 1200.0
+    match_crystals: int = 100
+    match_steps: int = 30
+    test_crystals: int = 200
+
+
+USUAL = Rhythm()
+
+
+def train(
+    plan: Plan,
+    folder: Path,
+    *,
+    hours: float | None = None,
+    resume: bool = False,
+    rhythm: Rhythm = USUAL,
+    device: str = "cpu",
+    report: Report = lambda _document: None,
+    command: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Train in `folder` until `plan.steps` or `hours` of this call are over; returns the card.
+
+    Args:
+        resume: Continue the run in the folder; otherwise the folder must hold none.
+        report: Called with every document that goes to the log.
+        command: The command line, for the card.
+    """
+    if plan.steps is None and hours is None:
+        raise InputError("training needs an end", "give --hours or --steps")
+    began = time.monotonic()
+    state = _previous(plan, folder, resume=resume)
+    trainer = make_trainer(plan, device)
+    description = {
+        "plan": asdict(plan),
+        "data_hash": trainer.data.hash,
+        "data_crystals": len(trainer.data),
+        "elements": sorted(trainer.data.elements),
+        "parameters": trainer.model.n_parameters,
+        "settings": trainer.model.settings(),
+        "recipe": asdict(trainer.recipe),
+        "command": shlex.join(command),
+    }
+    if state is not None:
+        if state["data_hash"] != trainer.data.hash:
+            raise InputError(f"{folder} was trained on other crystals than {', '.join(plan.sources)} are now")
+        trainer.restore(folder, state)
+        keep_until(folder / METRICS_FILE, trainer.step)
+    validation = validation_set(plan.max_atoms)
+
+    def log(document: dict[str, Any]) -> None:
+        append_line(folder / METRICS_FILE, document)
+        report(document)
+
+    window: list[dict[str, float]] = []
+    clock = time.monotonic()
+    saved = logged = validated = clock
+    while not _over(plan, trainer, hours, began):
+        window.append(trainer.advance())
+        now = time.monotonic()
+        if now - logged >= rhythm.log:
+            log(_averages(trainer, window, now - logged, _left(plan, trainer, hours, began)))
+            window, logged = [], now
+        if now - saved >= rhythm.checkpoint:
+            trainer.save(folder, description)
+            saved = now
+        if now - validated >= rhythm.validate:
+            log(validate(trainer, validation, rhythm))
+            validated = logged = time.monotonic()
+    if window:
+        log(_averages(trainer, window, time.monotonic() - logged, 0.0))
+    trainer.save(folder, description)
+    log(validate(trainer, validation, rhythm))
+    return export(trainer, folder, description, test_crystals=rhythm.test_crystals)
+
+
+def make_trainer(plan: Plan, device: str = "cpu") -> Trainer:
+    """Data, model and optimiser of a plan, before the first step."""
+    crystals = training_crystals(plan.sources)
+    data = TrainingSet(crystals[np.flatnonzero(crystals.counts <= plan.max_atoms)])
+    if plan.start is not None:
+        model, card = load_model(Path(plan.start))
+        if card["name"] != plan.name:
+            raise InputError(f"{plan.start} holds weights of '{card['name']}', not of '{plan.name}'")
+        model.requires_grad_(True)
+    else:
+        model = fresh_model(plan)
+        model.fit_statistics(data.crystals)
+    recipe = replace(model.recipes[plan.size], **_known_fields(plan.recipe, Recipe, "recipe"))
+    return Trainer(
+        model,
+        data,
+        recipe,
+        seed=plan.seed,
+        total_steps=plan.steps,
+        precision=plan.precision,
+        device=device,
+    )
+
+
+def fresh_model(plan: Plan) -> StructureModel:
+    """A model with random weights that depend on the seed alone."""
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(plan.seed)
+        model = new_model(plan.name, plan.size)
+        if plan.settings:
+            settings = _known_fields(plan.settings, type(model.chosen), "setting")
+            torch.manual_seed(plan.seed)
+            model = model_from(plan.name, {**model.settings(), **settings})
+    return model
+
+
+def _known_fields(changes: Sequence[tuple[str, Any]], kind: type, what: str) -> dict[str, Any]:
+    fields = getattr(kind, "__dataclass_fields__")  # noqa: B009
+    for name, _ in changes:
+        if name not in fields:
+            raise InputError(f"there is no {what} '{name}'", f"choose one of: {', '.join(fields)}")
+    return dict(changes)
+
+
+def validation_set(max_atoms: int = 20) -> Crystals:
+    """The validation crystals that runs are watched with: always the same."""
+    crystals = reference_split("val")
+    return some(crystals[np.flatnonzero(crystals.counts <= max_atoms)], VALIDATION_CRYSTALS)
+
+
+def validate(trainer: Trainer, validation: Crystals, rhythm: Rhythm) -> dict[str, Any]:
+    """Validation losses and match rate of the averaged weights."""
+    with trainer.averaged() as model:
+        losses = evaluation_loss(model, TrainingSet(validation))
+        document: dict[str, Any] = {"kind": "validation", "step": trainer.step, **losses}
+        if rhythm.match_crystals:
+            prior = as_prior(trainer, model, steps=rhythm.match_steps)
+            known = np.array([prior.knows(crystal) for crystal in validation])
+            truth = some(validation[np.flatnonzero(known)], rhythm.match_crystals)
+            rates = measure(prior, truth, 1, seed=trainer.seed).summary()
+            document |= {
+                key: rates[key] for key in ("n", "match_rate", "rmse", "valid", "volume_error_median")
+            }
+            document["fallbacks"] = prior.fallbacks
+    return document
+
+
+def as_prior(trainer: Trainer, model: StructureModel, *, steps: int | None = None) -> LearnedPrior:
+    """The model of a running training as a prior."""
+    return LearnedPrior(
+        model,
+        elements=trainer.data.elements,
+        identity=f"{trainer.data.hash}|{trainer.seed}|{trainer.step}",
+        steps=steps,
+        fallback="random",  # so that nobody else's matches are counted
+        device=trainer.device,
+    )
+
+
+def export(
+    trainer: Trainer, folder: Path, description: dict[str, Any], *, test_crystals: int
+) -> dict[str, Any]:
+    """Write averaged weights (half precision) and model cards; returns the card."""
+    card = {
+        **description,
+        "steps": trainer.step,
+        "hours": trainer.seconds / 3600,
+        "epochs": trainer.step * trainer.recipe.batch_size / len(trainer.data),
+    }
+    with trainer.averaged() as model:
+        if test_crystals:
+            prior = as_prior(trainer, model)
+            truth = held_out("test")
+            largest = trainer.data.crystals.counts.max()
+            known = [
+                i
+                for i, crystal in enumerate(truth)
+                if prior.knows(crystal) and len(crystal.numbers) <= largest
+            ]
+            rates = measure(prior, some(truth[np.array(known)], test_crystals), 1).summary()
+            card["test"] = {"sampler_steps": prior.steps, "fallbacks": prior.fallbacks, **rates}
+        path = folder / f"{model.name}.safetensors"
+        save_model(path, model, {"elements": card["elements"], "card": card}, half=True)
+    write_cards(folder, path, card, folder / METRICS_FILE)
+    return card
+
+
+def _previous(plan: Plan, folder: Path, *, resume: bool) -> dict[str, Any] | None:
+    """The state to resume from, or None for a new run."""
+    path = folder / STATE_FILE
+    if not resume:
+        if path.exists():
+            raise InputError(
+                f"{folder} already holds a run", "continue it with --resume, or choose another folder"
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        return None
+    if not path.exists():
+        raise InputError(f"there is no run to resume in {folder}", "leave --resume out to start one")
+    state = read_json(path)
+    before = {**state["plan"], "steps": plan.steps}
+    now = {name: _listed(value) for name, value in asdict(plan).items()}
+    changed = [name for name, value in now.items() if before[name] != value]
+    if changed:
+        raise InputError(
+            f"the run in {folder} has another {', '.join(changed)}: "
+            + "; ".join(f"{name} was {before[name]!r}, now {now[name]!r}" for name in changed),
+            "repeat the options it was started with",
+        )
+    return state
+
+
+def _listed(value: Any) -> Any:
+    """Tuples as JSON gives them back."""
+    return [_listed(v) for v in value] if isinstance(value, (tuple, list)) else value
+
+
+def _over(plan: Plan, trainer: Trainer, hours: float | None, began: float) -> bool:
+    if plan.steps is not None and trainer.step >= plan.steps:
+        return True
+    return hours is not None and time.monotonic() - began >= 3600 * hours
+
+
+def _left(plan: Plan, trainer: Trainer, hours: float | None, began: float) -> float:
+    """Seconds until the end, about."""
+    estimates = []
+    if hours is not None:
+        estimates.append(3600 * hours - (time.monotonic() - began))
+    if plan.steps is not None:
+        estimates.append(trainer.seconds / max(trainer.step, 1) * (plan.steps - trainer.step))
+    return min(estimates)
+
+
+def _averages(
+    trainer: Trainer, window: list[dict[str, float]], seconds: float, left: float
+) -> dict[str, Any]:
+    means = {name: sum(entry[name] for entry in window) / len(window) for name in window[0]}
+    return {
+        "kind": "training",
+        "step": trainer.step,
+        "epoch": trainer.step * trainer.recipe.batch_size / len(trainer.data),
+        "hours": trainer.seconds / 3600,
+        "crystals_per_second": len(window) * trainer.recipe.batch_size / max(seconds, 1e-9),
+        "seconds_left": left,
+        **means,
+    }
