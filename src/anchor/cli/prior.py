@@ -7,11 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
+from anchor.cli import prior_train
 from anchor.cli.common import JsonFlag, Seed, emit, print_table, progress
 
 app = typer.Typer(
     help="Structure priors: crystals for a formula, and how good they are.", no_args_is_help=True
 )
+app.command()(prior_train.train)
+app.command()(prior_train.finetune)
 
 
 @app.command()

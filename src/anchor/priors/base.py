@@ -226,19 +226,33 @@ ENTRIES: dict[str, Entry] = {
         {"split": "all"},
     ),
     "random": Entry("random crystals with random symmetry", "anchor.priors.random_crystals:load"),
+    "omatg": Entry(
+        "learned flow from random crystals (OMatG)", "anchor.priors.learned.prior:load", {"weights": "omatg"}
+    ),
+    "kldm": Entry(
+        "learned kinetic Langevin diffusion (KLDM)", "anchor.priors.learned.prior:load", {"weights": "kldm"}
+    ),
+    "crystalite": Entry(
+        "learned diffusion with a transformer (Crystalite)",
+        "anchor.priors.learned.prior:load",
+        {"weights": "crystalite"},
+    ),
 }
 """Every prior by the name people type. A new one is one more entry."""
 
 
 def load_prior(name: str, *, device: str = "cpu", **options: Any) -> Prior:
-    """A frozen prior by name, or your own as 'package.module:factory'.
+    """A frozen prior by name, your own as 'package.module:factory', or one that you trained, by its file.
 
     Args:
-        name: One of `ENTRIES`, or where to find a callable that takes `device` and `options`.
+        name: One of `ENTRIES`, where to find a callable that takes `device` and `options`, or a
+            .safetensors file of `anchor prior train`.
         device: cpu, cuda, cuda:1, mps.
         options: Settings of that prior, such as `temperature` of templates.
     """
     entry = ENTRIES.get(name)
+    if name.endswith(".safetensors"):
+        entry = Entry("weights in a file", "anchor.priors.learned.prior:load", {"weights": name})
     if entry is None and ":" not in name:
         raise InputError(f"unknown prior '{name}'", nearest(name, ENTRIES))
     factory = _find(name if entry is None else entry.factory)

@@ -60,7 +60,9 @@ class CrystaliteSettings:
 
 
 SETTINGS = {
-    "small": CrystaliteSettings(size=SMALL, standardise=True, steps=50, churn=20.0),
+    # Few steps leave no room for anti-annealing: with γ = 0.4 it would step past the denoised crystal by more
+    # than the distance to it (κ(1 − σ′/σ̂) > 2) and diverge.
+    "small": CrystaliteSettings(size=SMALL, standardise=True, steps=50, churn=20.0, annealing=(0.0, 0.0)),
     "published": CrystaliteSettings(),
 }
 

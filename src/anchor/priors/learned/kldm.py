@@ -22,18 +22,13 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from anchor.data.crystals import Crystals
-from anchor.priors.learned.cells import (
-    centre,
-    from_lengths_and_angles,
-    lengths_and_angles,
-    squared_volume_of_angles,
-)
-from anchor.priors.learned.data import MAX_ATOMS, Batch
+from anchor.priors.learned.cell_numbers import CellNumbers
+from anchor.priors.learned.cells import centre
+from anchor.priors.learned.data import Batch
 from anchor.priors.learned.model import Noise, Recipe, StructureModel
 from anchor.priors.learned.network import PUBLISHED, SMALL, CspNet, CspSize, FourierTime
 
@@ -41,11 +36,7 @@ FIRST = 0.001
 """Smallest model time."""
 FLOOR = 1e-6
 """Added to the variances of velocity and coordinates."""
-ANGLE_SCALE = 0.35
-_WINDINGS = torch.arange(-13, 14) * (2 * math.pi)
-_TRIM = 0.025
-_ENOUGH = 40  # crystals of one size below which its length statistics come from all sizes
-_LEAST_STD = 0.05
+_WINDINGS = torch.arange(-13, 14, dtype=torch.float64) * (2 * math.pi)
 _TAU = 0.25  # step of the corrector
 Net = Callable[[Tensor, float, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
@@ -86,7 +77,7 @@ def _score_scale_table() -> Tensor:
     variance = coordinate_variance(s)[:, None]
     reach = torch.clamp(12 * variance.sqrt(), max=math.pi)
     x = torch.linspace(-1, 1, 241, dtype=torch.float64) * reach
-    windings = (x[..., None] + _WINDINGS.double()) ** 2 / (2 * variance[..., None])
+    windings = (x[..., None] + _WINDINGS) ** 2 / (2 * variance[..., None])
     density = torch.exp(-windings).sum(-1)
     score = wrapped_score(x, variance.expand_as(x))
     return torch.log(torch.trapezoid(density * score**2, x) / torch.trapezoid(density, x))
@@ -143,8 +134,6 @@ class Kldm(StructureModel):
         ),
     }
     term_weights: Mapping[str, float] = {"velocity": 0.5, "cell": 0.5}
-    log_length_mean: Tensor
-    log_length_std: Tensor
 
     def __init__(self, settings: KldmSettings = SETTINGS["small"]) -> None:
         super().__init__()
@@ -157,9 +146,7 @@ class Kldm(StructureModel):
             nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, 3, bias=False)
         )
         self.cell_head = nn.Linear(hidden, 6, bias=False)
-        # Means and standard deviations of ln a, ln b, ln c by atom count; row 0 is not used.
-        self.register_buffer("log_length_mean", torch.full((MAX_ATOMS + 1, 3), 1.7))
-        self.register_buffer("log_length_std", torch.full((MAX_ATOMS + 1, 3), 0.3))
+        self.cells = CellNumbers()
 
     @classmethod
     def make(cls, size: CspSize | dict[str, Any], **settings: Any) -> Kldm:
@@ -173,37 +160,8 @@ class Kldm(StructureModel):
     def entries(self, n: int) -> dict[str, int]:
         return {"velocity": 3 * n, "cell": 6}
 
-    # The cell as six numbers
-
     def fit_statistics(self, crystals: Crystals) -> None:
-        """Trimmed statistics of log lengths by atom count; from all sizes, scaled by n^(1/3), where few."""
-        log_lengths = np.log(np.linalg.norm(crystals.lattice, axis=2))
-        per_atom = log_lengths - np.log(crystals.counts)[:, None] / 3
-        everywhere = _trimmed(per_atom)
-        for n in range(1, MAX_ATOMS + 1):
-            same = crystals.counts == n
-            if same.sum() >= _ENOUGH:
-                mean, std = _trimmed(log_lengths[same])
-            else:
-                mean, std = everywhere[0] + math.log(n) / 3, everywhere[1]
-            self.log_length_mean[n] = torch.from_numpy(mean)
-            self.log_length_std[n] = torch.from_numpy(np.maximum(std, _LEAST_STD))
-
-    def encode_cell(self, lattice: Tensor, n: int) -> Tensor:
-        """l of a cell: standardised log lengths, tan(φ − π/2)/0.35.  # [b, 6]"""
-        lengths, angles = lengths_and_angles(lattice)
-        log_lengths = (lengths.log() - self.log_length_mean[n]) / self.log_length_std[n]
-        return torch.cat([log_lengths, torch.tan(angles - math.pi / 2) / ANGLE_SCALE], dim=-1)
-
-    def decode_cell(self, l: Tensor, n: int, *, least: float | None = None) -> Tensor:
-        """Inverse of `encode_cell`; NaN where no cell has these angles, unless `least` bounds flatness."""
-        lengths = torch.exp(self.log_length_mean[n] + self.log_length_std[n] * l[..., :3].clamp(-8, 8))
-        angles = math.pi / 2 + torch.atan(ANGLE_SCALE * l[..., 3:])
-        cell = from_lengths_and_angles(lengths, angles, least=least)
-        if least is None:
-            broken = squared_volume_of_angles(angles) <= 0
-            cell = torch.where(broken[..., None, None], torch.nan, cell)
-        return cell
+        self.cells.fit(crystals)
 
     # Training
 
@@ -216,7 +174,7 @@ class Kldm(StructureModel):
         noise_r = centre(torch.randn(b, n, 3, generator=rng))
         v, r, g = noised(r0, s, noise_v, noise_r)
         target = centre(g) / score_scale(t)[:, None, None].sqrt()
-        clean = self.encode_cell(batch.lattice, n)
+        clean = self.cells.encode(batch.lattice, n)
         alpha, sigma = cell_signal(t[:, None])
         noisy = alpha * clean + sigma * torch.randn(b, 6, generator=rng)
         prediction, cell = self.predict(batch.numbers, t, r, v, noisy)
@@ -225,10 +183,10 @@ class Kldm(StructureModel):
     def predict(self, numbers: Tensor, t: Tensor, r: Tensor, v: Tensor, l: Tensor) -> tuple[Tensor, Tensor]:
         """The network: scaled score of coordinates [b, n, 3], clean cell numbers [b, 6]."""
         n = numbers.shape[1]
-        cell = self.decode_cell(l, n, least=0.02) if self.chosen.size.shells else l.new_zeros(len(l), 3, 3)
+        cell = self.cells.decode(l, n, least=0.02) if self.chosen.size.shells else l.new_zeros(len(l), 3, 3)
         atoms, push = self.network(numbers, self.time(t), r / (2 * math.pi), cell, l, v / (2 * math.pi))
-        score = self.velocity_head(atoms).float() + push
-        return centre(score), self.cell_head(atoms.mean(dim=1)).float()
+        score = self.velocity_head(atoms).to(r.dtype) + push
+        return centre(score), self.cell_head(atoms.mean(dim=1)).to(l.dtype)
 
     # Sampling
 
@@ -242,7 +200,7 @@ class Kldm(StructureModel):
             r, l = euler_maruyama(
                 net, numbers, noise, steps=steps or self.chosen.steps, cell_step=self.chosen.cell_step
             )
-        return (r / (2 * math.pi)) % 1.0, self.decode_cell(l, numbers.shape[1])
+        return (r / (2 * math.pi)) % 1.0, self.cells.decode(l, numbers.shape[1])
 
 
 def noised(r0: Tensor, s: Tensor, noise_v: Tensor, noise_r: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -329,11 +287,3 @@ def predictor_corrector(net: Net, numbers: Tensor, noise: Noise, *, steps: int) 
         alpha1, sigma1 = cell_signal(after)
         l = alpha1 / alpha * l + (alpha1 / alpha * sigma - sigma1) * sigma * q
     return r, l
-
-
-def _trimmed(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and population standard deviation of each column without its 2.5 % at both ends."""
-    ordered = np.sort(values, axis=0)
-    cut = int(_TRIM * len(ordered))
-    kept = ordered[cut : len(ordered) - cut]
-    return kept.mean(axis=0), kept.std(axis=0)

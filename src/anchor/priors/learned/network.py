@@ -122,7 +122,7 @@ class CspNet(nn.Module):
         if self.push_out is None:
             return self.norm(atoms), torch.zeros_like(frac)
         # Sum over neighbours and shells of a weight times the fractional vector to the neighbour.
-        push = torch.einsum("bijk,bijkx->bix", self.push_out(message).float(), outward) / math.sqrt(n)
+        push = torch.einsum("bijk,bijkx->bix", self.push_out(message).to(frac.dtype), outward) / math.sqrt(n)
         return self.norm(atoms), push
 
 
@@ -242,8 +242,9 @@ def shells(difference: Tensor, cell: Tensor, count: int) -> tuple[Tensor, Tensor
     """Periodic images of each pair by distance, and where they are.
 
     φ_k(d) is a Gaussian around k·8/count Å. Over the 27 images at distance d_s along the fractional vector
-    u_s: Σ_s φ_k(d_s), and Σ_s φ_k(d_s) u_s. Both are smooth and the same for every equal choice of axes; an
-    atom's own images count, the atom itself does not.
+    u_s: Σ_s w(u_s) φ_k(d_s), and Σ_s w(u_s) φ_k(d_s) u_s. The window w = Π cos²(π u/3) over the axes vanishes
+    where an image enters or leaves the 27, so that both are smooth on the torus. Axes may be exchanged or
+    turned round; an atom's own images count, the atom itself does not.
 
     Args:
         difference: f_j − f_i.  # [b, n, n, 3]
@@ -259,7 +260,9 @@ def shells(difference: Tensor, cell: Tensor, count: int) -> tuple[Tensor, Tensor
     distance = (u @ cell[:, None, None]).norm(dim=-1)  # [b, n, n, 27]
     width = LAST_SHELL / count
     centres = width * torch.arange(1, count + 1, device=distance.device, dtype=distance.dtype)
+    window = torch.cos(u * (math.pi / 3)).prod(dim=-1) ** 2
     gaussians = torch.exp(-0.5 * ((distance[..., None] - centres) / width) ** 2)  # [b, n, n, 27, count]
+    gaussians *= window[..., None]
     atom = torch.arange(n, device=distance.device)
     gaussians[:, atom, atom, 0] = 0
     flat = gaussians.flatten(0, 2)

@@ -6,6 +6,10 @@
 Lengths of base cells L₀ are log-normal as those of the data, angles uniform between 60° and 120°.
 A network b(f_t, L_t, t) is fitted to the targets by least squares and followed from t = 0.001 to 0.999 in
 Euler steps, with velocities multiplied by 1 + a·t ("annealing").
+
+The velocity of the cell is (L₁ − L_t)/(1 − t): near t = 1 any error in what the network believes L₁ to be is
+blown up, and such times rule the loss. The small model predicts ends instead of velocities (`target`): the
+cell's six numbers, and C(Δ) damped by (1 − t)/(1 − t + 0.1). The flow is the same.
 Reference: OMatG (Höllmer et al. 2025), CSP on MP-20; facts in docs/training-priors.md.
 """
 
@@ -14,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -22,6 +27,7 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
 from anchor.data.crystals import Crystals
+from anchor.priors.learned.cell_numbers import CellNumbers
 from anchor.priors.learned.cells import (
     centre,
     from_lengths_and_angles,
@@ -34,6 +40,8 @@ from anchor.priors.learned.model import Noise, Recipe, StructureModel
 from anchor.priors.learned.network import PUBLISHED, SMALL, CspNet, CspSize, sinusoids
 
 FIRST, LAST = 0.001, 0.999
+DAMPING = 0.1
+"""Part of the time before the end over which predicted drifts die off, for `target='end'`."""
 ANGLES = (60.0, 120.0)
 """Degrees; angles of base cells."""
 _FLATTEST = 0.02  # least (V/abc)² of a base cell: about 15 % of the cells of uniform angles are flatter
@@ -52,7 +60,8 @@ class OmatgSettings:
         time_scale: Factor of t before the sinusoids; 1 as published, where they hardly bend.
         pairing: 'none' as published for CSP, or 'nearest': base positions go to the atoms of the same element
             so that paths are short.
-        coordinate_weight, cell_weight: Of the loss.
+        target: What the network predicts: 'velocity' as published, or 'end' (see the module).
+        coordinate_weight, cell_weight: Of the loss; the cell's is of Å² or, for 'end', of cell numbers.
         coordinate_annealing, cell_annealing: Factors a of the sampler.
         steps: Euler steps of the sampler.
     """
@@ -61,6 +70,7 @@ class OmatgSettings:
     cell_features: Literal["gram", "shape"] = "gram"
     time_scale: float = 1.0
     pairing: Literal["none", "nearest"] = "none"
+    target: Literal["velocity", "end"] = "velocity"
     coordinate_weight: float = 0.999415
     cell_weight: float = 0.000585
     coordinate_annealing: float = 10.1827
@@ -69,7 +79,15 @@ class OmatgSettings:
 
 
 SETTINGS = {
-    "small": OmatgSettings(size=SMALL, cell_features="shape", time_scale=1000.0, steps=50),
+    "small": OmatgSettings(
+        size=SMALL,
+        cell_features="shape",
+        time_scale=1000.0,
+        target="end",
+        coordinate_weight=1.0,
+        cell_weight=0.02,
+        steps=50,
+    ),
     "published": OmatgSettings(),
 }
 
@@ -93,7 +111,8 @@ class Omatg(StructureModel):
         features = 9 if settings.cell_features == "gram" else 7
         self.network = CspNet(settings.size, lattice_features=features, self_pairs=True)
         self.coordinate_head = nn.Linear(settings.size.hidden, 3, bias=False)
-        self.cell_head = nn.Linear(settings.size.hidden, 9, bias=False)
+        self.cell_head = nn.Linear(settings.size.hidden, 6 if settings.target == "end" else 9, bias=False)
+        self.cells = CellNumbers()
         # Of MP-20, until fit_statistics.
         self.register_buffer("log_length_mean", torch.tensor([1.5754, 1.7017, 1.9782]))
         self.register_buffer("log_length_std", torch.tensor([0.24438, 0.26526, 0.35355]))
@@ -111,9 +130,10 @@ class Omatg(StructureModel):
         log_lengths = np.log(np.linalg.norm(crystals.lattice, axis=2))
         self.log_length_mean.copy_(torch.from_numpy(log_lengths.mean(axis=0)))
         self.log_length_std.copy_(torch.from_numpy(log_lengths.std(axis=0)))
+        self.cells.fit(crystals)
 
     def entries(self, n: int) -> dict[str, int]:
-        return {"coordinates": 3 * n, "cell": 9}
+        return {"coordinates": 3 * n, "cell": 6 if self.chosen.target == "end" else 9}
 
     # The interpolant
 
@@ -139,6 +159,13 @@ class Omatg(StructureModel):
         path = wrap(batch.frac - frac0)
         frac = (frac0 + t[:, None, None] * path) % 1.0
         cell = torch.lerp(cell0, batch.lattice, t[:, None, None])
+        if self.chosen.target == "end":
+            damping = ((1 - t) / (1 - t + DAMPING))[:, None, None]
+            drift, numbers = self.outputs(batch.numbers, t, frac, cell)
+            return {
+                "coordinates": ((drift - damping * centre(path)) ** 2).sum(),
+                "cell": ((numbers - self.cells.encode(batch.lattice, n)) ** 2).sum(),
+            }
         frac_velocity, cell_velocity = self.velocity(batch.numbers, t, frac, cell)
         # The authors minimise b² − 2 b·target: the same gradient, less a constant.
         return {
@@ -146,13 +173,22 @@ class Omatg(StructureModel):
             "cell": ((cell_velocity - (batch.lattice - cell0)) ** 2).sum(),
         }
 
-    def velocity(self, numbers: Tensor, t: Tensor, frac: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-        """The network's b: of coordinates [b, n, 3] and of cells [b, 3, 3], Å. t is [b]."""
+    def outputs(self, numbers: Tensor, t: Tensor, frac: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+        """What the network says: of coordinates [b, n, 3] and of cells [b, 6 or 9]. t is [b]."""
         time = sinusoids(self.chosen.time_scale * t, self.chosen.size.time_features)
-        n = numbers.shape[1]
-        atoms, push = self.network(numbers, time, frac, cell, self._cell_features(cell, n))
-        strain = self.cell_head(atoms.mean(dim=1)).float().view(-1, 3, 3)
-        return self.coordinate_head(atoms).float() + push, strain @ cell
+        features = self._cell_features(cell, numbers.shape[1])
+        atoms, push = self.network(numbers, time, frac, cell, features)
+        drift = self.coordinate_head(atoms).to(frac.dtype) + push
+        return drift, self.cell_head(atoms.mean(dim=1)).to(cell.dtype)
+
+    def velocity(self, numbers: Tensor, t: Tensor, frac: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+        """b of coordinates [b, n, 3] and of cells [b, 3, 3], Å. t is [b]."""
+        drift, answer = self.outputs(numbers, t, frac, cell)
+        if self.chosen.target == "velocity":
+            return drift, answer.view(-1, 3, 3) @ cell
+        left = (1 - t)[:, None, None]
+        end = self.cells.decode(answer, numbers.shape[1], least=_FLATTEST)
+        return drift * (left + DAMPING) / left, (end - cell) / left
 
     def _cell_features(self, cell: Tensor, n: int) -> Tensor:
         if self.chosen.cell_features == "gram":
@@ -173,6 +209,7 @@ class Omatg(StructureModel):
             cell,
             steps=steps or self.chosen.steps,
             annealing=(self.chosen.coordinate_annealing, self.chosen.cell_annealing),
+            no_further=self.chosen.target == "end",
         )
 
 
@@ -184,14 +221,21 @@ def integrate(
     *,
     steps: int,
     annealing: tuple[float, float],
+    no_further: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Euler steps x ← x + dt (1 + a t) b(x, t) of all fields together, t at the start of the step."""
-    times = torch.linspace(FIRST, LAST, steps + 1)
-    for t, after in zip(times[:-1].tolist(), times[1:].tolist(), strict=True):
-        now = torch.full((len(numbers),), t, device=frac.device)
+    """Euler steps x ← x + dt (1 + a t) b(x, t) of all fields together, t at the start of the step.
+
+    Args:
+        no_further: No step is longer than 1 − t: velocities that lead to an end never lead past it.
+    """
+    times = torch.linspace(FIRST, LAST, steps + 1, dtype=torch.float64).tolist()
+    for t, after in pairwise(times):
+        now = torch.full((len(numbers),), t, device=frac.device, dtype=frac.dtype)
+        longest = 1 - t if no_further else math.inf
+        frac_step, cell_step = (min((after - t) * (1 + a * t), longest) for a in annealing)
         frac_velocity, cell_velocity = velocity(numbers, now, frac, cell)
-        frac = (frac + (after - t) * (1 + annealing[0] * t) * frac_velocity) % 1.0
-        cell = cell + (after - t) * (1 + annealing[1] * t) * cell_velocity
+        frac = (frac + frac_step * frac_velocity) % 1.0
+        cell = cell + cell_step * cell_velocity
     return frac, cell
 
 

@@ -118,7 +118,9 @@ class CrystalTransformer(nn.Module):
                 bias = self.biases[min(i, len(self.biases) - 1)](pairs, distance, sigma)
             tokens = block(tokens, condition, bias)
         tokens = self.norm(tokens)
-        return self.coordinate_head(tokens[:, :-1]).float(), self.cell_head(tokens[:, -1]).float()
+        return self.coordinate_head(tokens[:, :-1]).to(frac.dtype), self.cell_head(tokens[:, -1]).to(
+            frac.dtype
+        )
 
 
 class Block(nn.Module):
@@ -170,7 +172,7 @@ class GeometryBias(nn.Module):
         """Bias with a row and a column of zeros for the cell token.  # [b, heads, n + 1, n + 1]"""
         n = distance.shape[1]
         off_diagonal = 1 - torch.eye(n, device=distance.device)
-        edge = self.edge(pairs).float() * off_diagonal[:, :, None]
+        edge = self.edge(pairs).to(distance.dtype) * off_diagonal[:, :, None]
         bias = edge - nn.functional.softplus(self.slope) * distance[..., None]  # [b, n, n, heads]
         strength = nn.functional.softplus(self.gate_slope)
         gate = torch.sigmoid(-strength * sigma.log()[:, None] + self.gate_shift)  # [b, heads]

@@ -1,0 +1,188 @@
+"""`anchor prior train` and `finetune`: learned priors on the bundled reference or on own crystals."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from anchor.cli.common import JsonFlag, Seed, emit
+
+if TYPE_CHECKING:
+    from anchor.priors.learned.run import Plan, Rhythm
+
+Out = Annotated[Path, typer.Option(help="Folder of the run: checkpoints, log, weights, card.")]
+Hours = Annotated[float | None, typer.Option(min=0.0, help="Stop after so many hours of this call.")]
+Steps = Annotated[int | None, typer.Option(min=1, help="Stop after so many steps in all.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in the folder, to the bit.")]
+Data = Annotated[
+    list[str] | None,
+    typer.Option(help="'reference' (train split), files or folders; repeat for several.", show_default=False),
+]
+Rate = Annotated[float | None, typer.Option("--lr", min=0.0, help="Peak learning rate.")]
+BatchSize = Annotated[int | None, typer.Option(min=1, help="Crystals per step.")]
+Schedule = Annotated[str | None, typer.Option(help="constant or cosine (needs --steps).")]
+Precision = Annotated[str, typer.Option(help="bf16 or fp32.")]
+MaxAtoms = Annotated[int, typer.Option(min=1, max=20, help="Leave larger training crystals out.")]
+Changes = Annotated[
+    list[str] | None, typer.Option("--set", help="A setting of the model, as pairing=nearest; repeat.")
+]
+Device = Annotated[str, typer.Option(help="cpu, cuda or mps.")]
+Test = Annotated[int, typer.Option(min=0, help="Test crystals for the card at the end (match@1).")]
+Match = Annotated[int, typer.Option(min=0, help="Validation crystals compared at every look.")]
+ValidateMinutes = Annotated[float, typer.Option(min=0.0, help="Minutes between looks at validation.")]
+
+
+def train(
+    name: Annotated[str, typer.Argument(help="omatg, kldm or crystalite.")],
+    out: Out,
+    hours: Hours = None,
+    steps: Steps = None,
+    resume: Resume = False,
+    size: Annotated[str, typer.Option(help="small (for a CPU) or published (for a GPU).")] = "small",
+    data: Data = None,
+    lr: Rate = None,
+    batch_size: BatchSize = None,
+    schedule: Schedule = None,
+    precision: Precision = "bf16",
+    max_atoms: MaxAtoms = 20,
+    changes: Changes = None,
+    test: Test = 200,
+    match: Match = 100,
+    validate_minutes: ValidateMinutes = 20.0,
+    device: Device = "cpu",
+    seed: Seed = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Train a learned prior, in the background for as long as it pays.
+
+    Crystals with a formula of the bundled validation and test splits are never trained on.
+
+    Example: anchor prior train omatg --out runs/omatg --hours 8
+
+    Example: anchor prior train omatg --out runs/omatg --hours 8 --resume
+
+    Example: anchor prior train kldm --data reference --data mp_20/train.csv --out runs/kldm --steps 60000
+    --schedule cosine
+    """
+    from anchor.priors.learned.run import Plan
+
+    plan = Plan(
+        name,
+        size=size,
+        sources=tuple(data or ["reference"]),
+        seed=seed,
+        steps=steps,
+        precision=precision,
+        max_atoms=max_atoms,
+        recipe=_recipe(lr, batch_size, schedule),
+        settings=_settings(changes),
+    )
+    rhythm = _rhythm(test, match, validate_minutes)
+    _run(plan, out, rhythm, hours=hours, resume=resume, device=device, json=json)
+
+
+def finetune(
+    weights: Annotated[str, typer.Argument(help="A .safetensors file of `train`, or the name of a prior.")],
+    out: Out,
+    data: Data = None,
+    hours: Hours = None,
+    steps: Steps = None,
+    resume: Resume = False,
+    lr: Rate = 1e-4,
+    batch_size: BatchSize = None,
+    schedule: Schedule = None,
+    precision: Precision = "bf16",
+    max_atoms: MaxAtoms = 20,
+    test: Test = 200,
+    match: Match = 100,
+    validate_minutes: ValidateMinutes = 20.0,
+    device: Device = "cpu",
+    seed: Seed = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Train on from finished weights, on other crystals or with a smaller learning rate.
+
+    Example: anchor prior finetune runs/omatg/omatg.safetensors --data my_cifs --out runs/mine --steps 2000
+    """
+    from anchor.priors.learned.run import Plan
+    from anchor.priors.learned.weights import SHIPPED, load_model
+
+    path = Path(weights) if weights.endswith(".safetensors") else SHIPPED / f"{weights}.safetensors"
+    _, card = load_model(path)
+    plan = Plan(
+        card["name"],
+        size=card["card"]["plan"]["size"],
+        sources=tuple(data or ["reference"]),
+        seed=seed,
+        steps=steps,
+        precision=precision,
+        max_atoms=max_atoms,
+        start=str(path),
+        recipe=_recipe(lr, batch_size, schedule),
+    )
+    rhythm = _rhythm(test, match, validate_minutes)
+    _run(plan, out, rhythm, hours=hours, resume=resume, device=device, json=json)
+
+
+def _recipe(lr: float | None, batch_size: int | None, schedule: str | None) -> tuple[tuple[str, Any], ...]:
+    given = {"learning_rate": lr, "batch_size": batch_size, "schedule": schedule}
+    return tuple((name, value) for name, value in given.items() if value is not None)
+
+
+def _settings(changes: list[str] | None) -> tuple[tuple[str, Any], ...]:
+    """'name=value' with values as YAML reads them."""
+    import yaml
+
+    from anchor.errors import InputError
+
+    settings = []
+    for change in changes or []:
+        name, separator, value = change.partition("=")
+        if not separator:
+            raise InputError(f"'{change}' is no setting", "write it as name=value")
+        settings.append((name, yaml.safe_load(value)))
+    return tuple(settings)
+
+
+def _rhythm(test: int, match: int, validate_minutes: float) -> Rhythm:
+    from anchor.priors.learned.run import Rhythm
+
+    return Rhythm(validate=60 * validate_minutes, test_crystals=test, match_crystals=match)
+
+
+def _run(
+    plan: Plan, out: Path, rhythm: Rhythm, *, hours: float | None, resume: bool, device: str, json: bool
+) -> None:
+    from anchor.priors.learned.run import train as train_prior
+
+    card = train_prior(
+        plan,
+        out,
+        hours=hours,
+        resume=resume,
+        rhythm=rhythm,
+        device=device,
+        report=lambda line: print(_line(line), file=sys.stderr, flush=True),
+        command=["anchor", *sys.argv[1:]],
+    )
+    if json:
+        emit(card)
+        return
+    typer.echo(f"weights and card: {out / plan.name}.safetensors, .json, .md")
+
+
+def _line(document: dict[str, Any]) -> str:
+    """A line of the log for people."""
+    if document["kind"] == "validation":
+        match = (
+            f", match@1 {document['match_rate']:.1%} of {document['n']}" if "match_rate" in document else ""
+        )
+        return f"step {document['step']}: validation loss {document['loss']:.4f}{match}"
+    minutes = document["seconds_left"] / 60
+    return (
+        f"step {document['step']} (epoch {document['epoch']:.2f}): loss {document['loss']:.4f}, "
+        f"{document['crystals_per_second']:.0f} crystals/s, about {minutes:.0f} min left"
+    )

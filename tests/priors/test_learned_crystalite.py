@@ -1,0 +1,164 @@
+"""Crystalite: cell numbers, preconditioning, noise grid, sampler with the exact denoiser."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from anchor.priors.learned.cells import wrap
+from anchor.priors.learned.crystalite import (
+    Crystalite,
+    CrystaliteSettings,
+    anti_annealing,
+    from_triangle,
+    heun,
+    noise_levels,
+    triangle,
+)
+from anchor.priors.learned.data import Batch, TrainingSet, to_batches
+from anchor.priors.learned.model import Noise
+from anchor.priors.learned.transformer import TransformerSize
+from anchor.priors.testing import held_out
+
+TINY = TransformerSize(
+    width=32, layers=2, heads=4, frequencies=4, pair_frequencies=2, gaussians=6, pair_hidden=16
+)
+
+
+def batch_of(n: int, count: int = 4) -> Batch:
+    crystals = held_out("val")
+    chosen = TrainingSet(crystals[np.flatnonzero(crystals.counts == n)[:count]])
+    return to_batches(chosen.crystals)[0][1]
+
+
+def streams(count: int) -> list[torch.Generator]:
+    return [torch.Generator().manual_seed(seed) for seed in range(count)]
+
+
+@pytest.mark.parametrize("standardise", [False, True])
+def test_cells_survive_encoding(standardise):
+    model = Crystalite(CrystaliteSettings(size=TINY, standardise=standardise))
+    data = TrainingSet(held_out("val", 500))
+    model.fit_statistics(data.crystals)
+    lattice = torch.from_numpy(data.crystals.lattice).float()
+    rotation = torch.linalg.qr(torch.randn(3, 3, generator=torch.Generator().manual_seed(0)))[0]
+    y = model.encode_cell(lattice @ rotation)
+    fits = lattice.abs().amax(dim=(1, 2)) < 10  # shears beyond 10 Å are clamped
+    torch.testing.assert_close(model.decode_cell(y)[fits], lattice[fits], rtol=1e-3, atol=1e-2)
+    if standardise:
+        torch.testing.assert_close(y.std(dim=0), torch.full((6,), 0.3), rtol=0.01, atol=0.0)
+        assert y.mean(dim=0).abs().max() < 1e-3
+
+
+def test_triangle_is_inverted_and_clamped():
+    y = torch.randn(20, 6, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(triangle(from_triangle(y)), y)
+    wild = from_triangle(100 * y)
+    assert torch.isfinite(wild).all()
+    assert wild.abs().max() < 150
+
+
+def test_published_noise_grid():
+    levels = noise_levels(400)
+    assert levels[0].item() == pytest.approx(80)
+    assert levels[-1].item() == pytest.approx(0.002)
+    # "acts for σ < 25, κ up to 4.33" and "acts only for σ > 35, κ ≤ 1.19"
+    kappa = anti_annealing(400, 4)
+    assert kappa.max().item() == pytest.approx(4.33, abs=0.01)
+    assert levels[kappa > 1].max().item() == pytest.approx(25, abs=1)
+    kappa = anti_annealing(150, 10)
+    assert kappa.max().item() == pytest.approx(1.19, abs=0.01)
+    assert noise_levels(150)[kappa > 1].min().item() == pytest.approx(35, abs=1)
+    assert (anti_annealing(30, 0) == 1).all()
+
+
+def test_preconditioning_and_loss_weight_make_unit_targets():
+    """λ c_out² = 1: the loss is the plain error of the network's own output."""
+    sigma = torch.tensor([0.002, 0.1, 1.0, 80.0], dtype=torch.float64)
+    both = sigma**2 + 0.3**2
+    out, weight = sigma * 0.3 / both.sqrt(), both / (sigma * 0.3) ** 2
+    torch.testing.assert_close(weight * out**2, torch.ones_like(sigma))
+    model = Crystalite(CrystaliteSettings(size=TINY)).double()
+    batch = batch_of(3, 4)
+    x, y = batch.frac.double() - 0.5, model.encode_cell(batch.lattice.double())
+    seen = {}
+
+    def network(_numbers, frac, scaled, _lattice, _sigma):
+        seen.update(frac=frac, scaled=scaled)
+        return torch.ones(4, 3, 3).double(), torch.full((4, 6), 2.0).double()
+
+    model.network = torch.nn.Module()
+    model.network.forward = network
+    clean_x, clean_y = model.denoise(batch.numbers, x, y, sigma)
+    skip = (0.3**2 / both)[:, None]
+    torch.testing.assert_close(clean_y, skip * y + 2 * out[:, None])
+    torch.testing.assert_close(clean_x, skip[..., None] * x + out[:, None, None])
+    torch.testing.assert_close(seen["scaled"], y / both.sqrt()[:, None])
+    torch.testing.assert_close(wrap(seen["frac"] - batch.frac), torch.zeros_like(x), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("steps", "churn", "annealing"), [(30, 0.0, (0.0, 0.0)), (50, 20.0, (0.0, 0.0)), (400, 30.0, (4.0, 4.0))]
+)
+def test_exact_denoiser_of_one_crystal_leads_to_it(steps, churn, annealing):
+    batch = batch_of(8, 1)
+    model = Crystalite(CrystaliteSettings(size=TINY))
+    clean_y = model.encode_cell(batch.lattice)
+    count = 16
+
+    def denoise(_numbers, x, _y, _sigma):
+        return (batch.frac - 0.5).expand(len(x), -1, -1), clean_y.expand(len(x), -1)
+
+    x, y = heun(
+        denoise,
+        batch.numbers.expand(count, -1),
+        Noise(streams(count)),
+        steps=steps,
+        churn=churn,
+        churn_noise=1.003,
+        annealing=annealing,
+    )
+    exact = not any(annealing)  # the last anti-annealed step goes past the end by design
+    assert wrap(x + 0.5 - batch.frac).abs().max() < (1e-4 if exact else 0.03)
+    assert (y - clean_y).abs().max() < (1e-4 if exact else 0.03)
+
+
+def test_exact_denoiser_of_gaussian_cells_gives_their_spread():
+    """For y ~ N(1, 0.5²) the denoiser is linear; samples must have that mean and spread."""
+    count, mean, spread = 3000, 1.0, 0.5
+
+    def denoise(_numbers, x, y, sigma):
+        share = spread**2 / (spread**2 + sigma**2)[:, None]
+        return x, mean + share * (y - mean)
+
+    _, y = heun(
+        denoise,
+        torch.ones(count, 1, dtype=torch.long),
+        Noise(streams(count)),
+        steps=40,
+        churn=10.0,
+        churn_noise=1.0,
+        annealing=(0.0, 0.0),
+    )
+    assert y.mean().item() == pytest.approx(mean, abs=0.02)
+    assert y.std().item() == pytest.approx(spread, rel=0.05)
+
+
+def test_noise_levels_of_training_are_log_normal():
+    model = Crystalite(CrystaliteSettings(size=TINY))
+    batch = batch_of(2, 1)
+    many = Batch(
+        batch.numbers.expand(2000, -1), batch.frac.expand(2000, -1, -1), batch.lattice.expand(2000, -1, -1)
+    )
+    seen = []
+
+    def denoise(_numbers, x, y, sigma):
+        seen.append(sigma)
+        return torch.zeros_like(x), torch.zeros_like(y)
+
+    model.denoise = denoise
+    model.loss_sums(many, (torch.arange(2000) + 0.5) / 2000, torch.Generator().manual_seed(0))
+    logs = seen[0].log()
+    assert logs.mean().item() == pytest.approx(-1.2, abs=0.01)
+    assert logs.std().item() == pytest.approx(1.2, rel=0.01)
