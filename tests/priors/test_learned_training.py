@@ -230,6 +230,13 @@ def _requests(cell: dict[str, int], *, position: int, n: int, seed: int) -> list
     return [Request(composition, 2, draw, seed, (position,)) for draw in range(n)]
 
 
+def test_half_precision_gives_nearly_the_same_crystals(prior):
+    half = LearnedPrior(prior.model, elements=prior.elements, identity="test", steps=6, precision="bf16")
+    exact, rough = (p.sample({"Na": 2, "Cl": 2}, n=4, seed=3) for p in (prior, half))
+    np.testing.assert_allclose(rough.lattice, exact.lattice, atol=0.1)
+    assert half.hash != prior.hash
+
+
 def test_draws_and_seeds_differ_and_the_way_a_formula_is_written_does_not_matter(prior):
     a = prior.sample({"Na": 1, "Cl": 1}, n=2, seed=1)
     b = prior.sample({"Cl": 1, "Na": 1}, n=2, seed=1)
