@@ -46,6 +46,7 @@ ANGLES = (60.0, 120.0)
 """Degrees; angles of base cells."""
 _FLATTEST = 0.02  # least (V/abc)² of a base cell: about 15 % of the cells of uniform angles are flatter
 _TRIES = 16
+_PAIRING_ROUNDS = 2
 Velocity = Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
@@ -58,8 +59,8 @@ class OmatgSettings:
         cell_features: What pairs see of the cell: 'gram' (G, Å², as published) or 'shape' (log lengths,
             cosines, log volume per atom: numbers of order one).
         time_scale: Factor of t before the sinusoids; 1 as published, where they hardly bend.
-        pairing: 'none' as published for CSP, or 'nearest': base positions go to the atoms of the same element
-            so that paths are short.
+        pairing: 'none' as published for CSP, or 'nearest': base positions are shifted together and given to
+            atoms of the same element so that paths are short.
         target: What the network predicts: 'velocity' as published, or 'end' (see the module).
         coordinate_weight, cell_weight: Of the loss; the cell's is of Å² or, for 'end', of cell numbers.
         coordinate_annealing, cell_annealing: Factors a of the sampler.
@@ -240,9 +241,18 @@ def integrate(
 
 
 def paired(frac0: Tensor, batch: Batch) -> Tensor:
-    """The base positions of each crystal, given to atoms of the same element so that Σ|Δ|² is least."""
-    gap = wrap(batch.frac[:, :, None] - frac0[:, None])  # [b, atom, base position, 3]
+    """Base positions moved as a whole and given to atoms of the same element so that Σ|Δ|² is small.
+
+    Alternately the best common shift (circular mean) and the best assignment. A network that sees differences
+    only, of atoms without order, cannot tell the new base from the old: both are uniform.
+    """
     other = batch.numbers[:, :, None] != batch.numbers[:, None]
-    cost = ((gap**2).sum(-1) + 1e3 * other).numpy()
-    order = np.stack([linear_sum_assignment(c)[1] for c in cost])
-    return torch.gather(frac0, 1, torch.from_numpy(order)[:, :, None].expand(-1, -1, 3))
+    for _ in range(_PAIRING_ROUNDS):
+        angle = 2 * math.pi * (frac0 - batch.frac)
+        shift = torch.atan2(angle.sin().mean(dim=1, keepdim=True), angle.cos().mean(dim=1, keepdim=True))
+        frac0 = (frac0 - shift / (2 * math.pi)) % 1.0
+        gap = wrap(batch.frac[:, :, None] - frac0[:, None])  # [b, atom, base position, 3]
+        cost = ((gap**2).sum(-1) + 1e3 * other).cpu().numpy()
+        order = torch.from_numpy(np.stack([linear_sum_assignment(c)[1] for c in cost])).to(frac0.device)
+        frac0 = torch.gather(frac0, 1, order[:, :, None].expand(-1, -1, 3))
+    return frac0
