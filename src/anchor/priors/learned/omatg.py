@@ -84,6 +84,7 @@ SETTINGS = {
         size=SMALL,
         cell_features="shape",
         time_scale=1000.0,
+        pairing="nearest",
         target="end",
         coordinate_weight=1.0,
         cell_weight=0.02,
