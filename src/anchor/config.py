@@ -286,7 +286,7 @@ class Config(Section):
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
     # What `make search` runs: about ten minutes on two cores.
-    "quick": {"run": {"structures": 256}},
+    "quick": {"run": {"structures": 640}},
     # The paper to the letter where our defaults are faster: order of evaluation, optimiser, prior query.
     "paper": {
         "reward": {"order": "paper"},

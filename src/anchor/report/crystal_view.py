@@ -47,9 +47,15 @@ def crystal_figure(crystal: Crystals, *, size: int = 360) -> go.Figure:
     figure.update_layout(
         width=size,
         height=size,
-        margin={"l": 0, "r": 0, "t": 0, "b": 0},
-        scene={"xaxis": hidden, "yaxis": hidden, "zaxis": hidden, "aspectmode": "data"},
-        legend={"orientation": "h", "y": 0, "font": {"size": 12}},
+        margin={"l": 0, "r": 0, "t": 0, "b": 30},
+        scene={
+            "xaxis": hidden,
+            "yaxis": hidden,
+            "zaxis": hidden,
+            "aspectmode": "data",
+            "camera": {"eye": {"x": 1.7, "y": 1.3, "z": 0.9}},
+        },
+        legend={"orientation": "h", "y": -0.02, "font": {"size": 12}},
         paper_bgcolor="rgba(0,0,0,0)",
     )
     for trace in figure.data[:2]:

@@ -34,6 +34,7 @@ def rates_figure(curves: Mapping[str, Curve]) -> go.Figure:
             go.Scatter(
                 x=x + x[::-1],
                 y=(100 * curve.high).tolist() + (100 * curve.low).tolist()[::-1],
+                mode="lines",
                 fill="toself",
                 fillcolor=band,
                 line={"width": 0},
