@@ -286,7 +286,7 @@ class Config(Section):
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
     # What `make search` runs: about ten minutes on two cores.
-    "quick": {"run": {"structures": 640}},
+    "quick": {"run": {"structures": 640}, "policy": {"start_from": "default"}},
     # The paper to the letter where our defaults are faster: order of evaluation, optimiser, prior query.
     "paper": {
         "reward": {"order": "paper"},

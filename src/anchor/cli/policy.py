@@ -12,6 +12,7 @@ import typer
 from anchor.cli.common import JsonFlag, Seed, emit, print_table
 
 if TYPE_CHECKING:
+    from anchor.search.plausibility import Outcome
     from anchor.search.warm_start import Estimator, FindSettings
 
 app = typer.Typer(
@@ -89,16 +90,18 @@ def plausibility(
     out: Annotated[
         Path | None, typer.Option(help="File to fit and write; without it the shipped one is shown.")
     ] = None,
-    n: Annotated[
-        int, typer.Option("-n", min=100, help="Random neutral compositions to compare with.")
-    ] = 8000,
+    checked: Annotated[
+        list[Path] | None,
+        typer.Option(help="Result of `anchor policy check --json` to learn from (repeatable)."),
+    ] = None,
+    n: Annotated[int, typer.Option("-n", min=100, help="Compositions of each kind to compare with.")] = 4000,
     surrogate: SurrogateFile = None,
     seed: Seed = 0,
     json: JsonFlag = False,
 ) -> None:
-    """Fit what tells compounds from random neutral compositions, or show how well the shipped fit does.
+    """Fit what tells compounds from other neutral compositions, or show how well the shipped fit does.
 
-    Example: anchor policy plausibility --out plausibility.json
+    Example: anchor policy plausibility --out plausibility.json --checked check.json
     """
     from anchor.search import plausibility as plausible
 
@@ -110,9 +113,14 @@ def plausibility(
         from anchor.priors import templates
         from anchor.search.surrogate import SHIPPED, load_surrogate
 
-        model = load_surrogate(surrogate or SHIPPED)
         found = plausible.fit_plausibility(
-            model, dft_hull(), load_reference(), templates.load(), n=n, seed=seed
+            load_surrogate(surrogate or SHIPPED),
+            dft_hull(),
+            load_reference(),
+            templates.load(),
+            outcomes=[outcome for path in checked or () for outcome in _read_outcomes(path)],
+            n=n,
+            seed=seed,
         )
         found.save(out)
     if json:
@@ -159,9 +167,9 @@ def warm_start(
     limits = Limits.from_config(config.action_space, searchable=searchable)
 
     def tell(point: dict[str, Any]) -> None:
-        neutral, finds, known = (point[key] / point["n"] for key in ("neutral", "expected_finds", "known"))
+        neutral, finds, known = (point[key] / point["n"] for key in ("neutral", "plausible", "known"))
         print(
-            f"{point['rollouts']} rollouts: {neutral:.1%} neutral, {finds:.1%} expected finds, "
+            f"{point['rollouts']} rollouts: {neutral:.1%} neutral, {finds:.1%} plausible and unknown, "
             f"{known:.1%} known, H/H_max {point['entropy_fraction']:.2f}",
             file=sys.stderr,
             flush=True,
@@ -197,7 +205,7 @@ def describe(
     seed: Seed = 0,
     json: JsonFlag = False,
 ) -> None:
-    """What a policy proposes, judged without crystals: neutral, known, unique, elements, expected finds.
+    """What a policy proposes, judged without crystals: neutral, known, unique, plausible, elements.
 
     Example: anchor policy describe default -n 500
     """
@@ -269,7 +277,7 @@ def check(
                 "seed": seed,
                 "identity": environment.identity(),
                 "sources": summaries,
-                "finds": {name: checked.finds() for name, checked in found.items()},
+                "relaxed": {name: checked.rows() for name, checked in found.items()},
             }
         )
         return
@@ -281,6 +289,28 @@ def check(
             for name, s in summaries.items()
         ),
     )
+
+
+def _read_outcomes(path: Path) -> list[Outcome]:
+    """What the check of each source in a file found out."""
+    import json
+
+    from anchor.chemistry.composition import Compositions
+    from anchor.errors import InputError
+    from anchor.search.plausibility import Outcome
+
+    try:
+        sources = json.loads(path.read_text())["relaxed"].values()
+        split = [
+            [[row["cell"] for row in rows if row["find"] is found] for found in (True, False)]
+            for rows in sources
+        ]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"'{path}' is not the result of a check: {error!r}",
+            "make it: anchor policy check … --json > FILE",
+        ) from None
+    return [Outcome(*(Compositions.from_list(cells) for cells in pair)) for pair in split]
 
 
 def _estimator(

@@ -2,11 +2,13 @@
 
 The surrogate alone is too kind: among its training formulas of uncommon stoichiometry nearly all are
 compounds somebody made, so it has never seen one that cannot be made, and a policy finds that out at once.
-Therefore real compounds are compared with random charge-neutral compositions, by logistic regression on
+Therefore real compounds, and compositions that relaxed to near the hull, are compared with charge-neutral
+compositions that are random, or that a policy proposed and relaxation refuted, by logistic regression on
 
 - the surrogate's energy above the hull, and its spread,
 - how near the nearest known crystal of the stoichiometry is, counted in replaced elements
   (`anchor.priors.similarity`), and how many such crystals there are,
+- whether the charges balance with everyday oxidation states (the search's own rule knows rare ones too),
 - the number of elements.
 
 The compounds are held out: neither the surrogate nor the templates have seen their formulas, and the hull
@@ -16,21 +18,23 @@ they are compared with lacks them. So the regression also learns how far the sur
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pymatgen.core import Element
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from anchor.chemistry.charge import is_neutral
 from anchor.chemistry.composition import MAX_ELEMENTS, Composition, Compositions
 from anchor.chemistry.elements import INDEX, NUMBER, SYMBOLS, VOCABULARY
-from anchor.chemistry.spaces import sample_neutral
+from anchor.chemistry.spaces import sample_neutral, sample_random
 from anchor.data.reference import Reference
 from anchor.errors import MissingDependencyError
 from anchor.hull.hull import Hull
@@ -42,8 +46,8 @@ from anchor.search.surrogate import Surrogate
 SHIPPED = Path(__file__).parent / "files" / "plausibility.json"
 """The regression that ships."""
 SHARE = 0.02
-"""Fraction of random neutral compositions that are compounds waiting to be found: sets the level of the
-probability, not its order. Of 64 realised ones, 5 % were on the hull, most of them known."""
+"""Fraction of such compositions that are compounds waiting to be found: sets the level of the probability,
+not its order. Of 64 realised random ones, 5 % were on the hull, most of them known."""
 FARTHEST = -25.0
 """Log-weight of the nearest template where there is none."""
 PENALTY = 1e-3
@@ -59,6 +63,7 @@ class Evidence:
         spread: Of the surrogate, eV/atom.  # [n]
         nearest: Log-weight of the nearest template, 0 for a crystal of the very composition.  # [n]
         templates: Known crystals of the stoichiometry whose cell, or a supercell of it, fits.  # [n]
+        everyday: Neutral with one common oxidation state per element.  # [n]
         k: Number of elements.  # [n]
     """
 
@@ -66,23 +71,26 @@ class Evidence:
     spread: NDArray[np.float64]
     nearest: NDArray[np.float64]
     templates: NDArray[np.int64]
+    everyday: NDArray[np.bool_]
     k: NDArray[np.int64]
 
     def features(self) -> NDArray[np.float64]:
-        """Columns of the regression; straight lines with kinks where the meaning changes.  # [n, 10]"""
+        """Columns of the regression; straight lines with kinks where the meaning changes.  # [n, 12]"""
         above = np.clip(self.above_hull, -0.6, 1.0)
         near = np.clip(self.nearest, FARTHEST, 0)
         return np.stack(
             [
                 np.ones(len(above)),
                 np.minimum(above + 0.1, 0),  # far below the hull: too good to be true?
-                np.clip(above, -0.1, 0.1),
-                np.maximum(above - 0.1, 0),
+                np.maximum(above + 0.1, 0),
                 self.spread,
                 near,
                 np.maximum(near + 8, 0),
                 np.maximum(near + 4, 0),
+                near * (self.k == 4),  # four replaced elements add up to more
                 np.log1p(self.templates),
+                self.everyday,
+                self.k == 3,
                 self.k == 4,
             ],
             axis=1,
@@ -107,7 +115,29 @@ def gather_evidence(
     rows = zip(compositions.k.tolist(), compositions.numbers, compositions.counts, strict=True)
     for i, (k, numbers, counts) in enumerate(rows):
         nearest[i], templates[i] = nearest_template(numbers[:k], counts[:k], prior)
-    return Evidence(energy - hull_energy, spread, nearest, templates, compositions.k)
+    everyday = np.array([has_everyday_charges(c) for c in compositions], dtype=bool)
+    return Evidence(energy - hull_energy, spread, nearest, templates, everyday, compositions.k)
+
+
+def has_everyday_charges(composition: Composition) -> bool:
+    """Whether one common oxidation state per element gives zero, anions being more electronegative."""
+    states, affinity = zip(*(_common_states(symbol) for symbol in composition.elements), strict=True)
+    for charges in product(*states):
+        if sum(q * n for q, n in zip(charges, composition.counts, strict=True)) == 0:
+            cations = [x for x, q in zip(affinity, charges, strict=True) if q > 0]
+            anions = [x for x, q in zip(affinity, charges, strict=True) if q < 0]
+            if max(cations) <= min(anions):
+                return True
+    return False
+
+
+@cache
+def _common_states(symbol: str) -> tuple[tuple[int, ...], float]:
+    """Common oxidation states other than 0, and Pauling's electronegativity."""
+    element = Element(symbol)
+    # pymatgen calls every state of carbon common, which would let it balance anything
+    states = (-4, 4) if symbol == "C" else element.common_oxidation_states
+    return tuple(q for q in states if q), float(element.X)
 
 
 def nearest_template(
@@ -153,41 +183,74 @@ class Plausibility:
         path.write_text(json.dumps(asdict(self), indent=1) + "\n")
 
 
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """Compositions that were realised and relaxed: those that turned out to be finds, and the others."""
+
+    finds: Compositions
+    others: Compositions
+
+
 def fit_plausibility(
     surrogate: Surrogate,
     hull: Hull,
     reference: Reference,
     prior: TemplatePrior,
     *,
-    n: int = 8000,
+    outcomes: Sequence[Outcome] = (),
+    n: int = 4000,
     seed: int = 0,
 ) -> Plausibility:
-    """Compare compounds of the validation split with n random neutral compositions; test on the test split.
+    """Compare compounds of the validation split with what is proposed; test on the test split.
 
-    Both classes weigh the same, so a coefficient sum of 0 means "as frequent among compounds as at random".
+    Args:
+        outcomes: Relaxed proposals of policies that exploited an earlier fit: their finds join the compounds,
+            the others are one part each beside the random ones.
+        n: Random neutral compositions of each measure.
+        seed: Of those.
+
+    All compounds together weigh as much as all others, and the parts of the latter weigh the same.
     """
+
+    def judge(batch: Compositions) -> Evidence:
+        return gather_evidence(batch, surrogate, hull.hull_energy(amounts_of(batch)), prior)
+
     compounds = {s: compound_evidence(surrogate, reference, prior, split=s) for s in ("val", "test")}
-    elements = [symbol for symbol in VOCABULARY if NUMBER[symbol] in prior.elements]
-    random = sample_neutral(n, generator(seed, "plausibility"), elements=elements)
-    known = np.array([bool(reference.known(f)) for f in random.formulas])
-    random = random[~known]
-    evidence = gather_evidence(random, surrogate, hull.hull_energy(amounts_of(random)), prior)
-    background = evidence.features()
-    half = len(background) // 2
-    coefficients = _logistic(compounds["val"].features(), background[:half])
-    score = {name: e.features() @ coefficients for name, e in compounds.items()}
-    held_out = background[half:] @ coefficients
+    finds = judge(Compositions.concatenate(outcome.finds for outcome in outcomes))
+    trained, tested = [], []
+    for part in [*random_parts(n, prior, seed=seed), *(outcome.others for outcome in outcomes)]:
+        unknown = part[is_neutral(part) & np.array([not reference.known(f) for f in part.formulas])]
+        trained.append(judge(unknown[::2]))
+        tested.append(judge(unknown[1::2]))
+    positive = np.concatenate([compounds["val"].features(), finds.features()])
+    coefficients = _logistic(positive, [e.features() for e in trained])
+    fit = Plausibility(tuple(round(float(c), 5) for c in coefficients), {})
+    test = compounds["test"]
     card = {
-        "what": "log-odds of held-out compounds against random neutral compositions",
+        "what": "log-odds of compounds and finds against random and refuted neutral compositions",
         "reference_hash": reference.hash,
         "seed": seed,
         "compounds": {name: len(e.k) for name, e in compounds.items()},
-        "random": len(background),
-        "auc_test": round(_auc(score["test"], held_out), 4),
-        "auc_surrogate_alone": round(_auc(-compounds["test"].above_hull, -evidence.above_hull[half:]), 4),
-        "auc_nearest_alone": round(_auc(compounds["test"].nearest, evidence.nearest[half:]), 4),
+        "finds": len(finds.k),
+        "others": [len(a.k) + len(b.k) for a, b in zip(trained, tested, strict=True)],
+        # on test compounds and the unused half of each part: uniform by k, drawn by steps, then outcomes
+        "auc": [_auc(fit.probability(test), fit.probability(e)) for e in tested],
+        "auc_surrogate_alone": [_auc(-test.above_hull, -e.above_hull) for e in tested],
+        "auc_nearest_alone": [_auc(test.nearest, e.nearest) for e in tested],
+        "median_probability": [_median(fit, e) for e in (test, *tested)],
     }
-    return Plausibility(tuple(round(float(c), 5) for c in coefficients), card)
+    return replace(fit, card=card)
+
+
+def random_parts(n: int, prior: TemplatePrior, *, seed: int) -> list[Compositions]:
+    """n random neutral compositions of each measure: uniform for each k, and drawn by steps.
+
+    The first has mostly large cells, the second as many small ones.
+    """
+    elements = [symbol for symbol in VOCABULARY if NUMBER[symbol] in prior.elements]
+    stream = generator(seed, "plausibility")
+    steps = sample_random(12 * n, stream, elements=elements)
+    return [sample_neutral(n, stream, elements=elements), steps[is_neutral(steps)][:n]]
 
 
 def compound_evidence(
@@ -226,16 +289,18 @@ def load_plausibility(path: Path = SHIPPED) -> Plausibility:
     return Plausibility(tuple(values["coefficients"]), values["card"])
 
 
-def _logistic(compounds: NDArray[np.float64], random: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Coefficients of the ridge logistic regression that gives both classes the same weight.  # [p]"""
-    scale = np.maximum(np.concatenate([compounds, random]).std(axis=0), 1e-6)
+def _logistic(compounds: NDArray[np.float64], others: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Ridge logistic regression of compounds [n, p] against parts [m, p] of others: coefficients.  # [p]"""
+    a, b = compounds, np.concatenate(others)
+    weight = np.concatenate([np.full(len(part), 1 / (len(others) * len(part))) for part in others])
+    scale = np.maximum(np.concatenate([a, b]).std(axis=0), 1e-6)
     scale[0] = 1.0  # the constant
-    a, b = compounds / scale, random / scale
+    a, b = a / scale, b / scale
 
     def loss(c: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         p, q = a @ c, b @ c
-        value = np.logaddexp(0, -p).mean() + np.logaddexp(0, q).mean() + PENALTY * (c @ c)
-        slope = -(expit(-p) @ a) / len(a) + (expit(q) @ b) / len(b) + 2 * PENALTY * c
+        value = np.logaddexp(0, -p).mean() + weight @ np.logaddexp(0, q) + PENALTY * (c @ c)
+        slope = -(expit(-p) @ a) / len(a) + (weight * expit(q)) @ b + 2 * PENALTY * c
         return float(value), slope
 
     return minimize(loss, np.zeros(a.shape[1]), jac=True, method="L-BFGS-B").x / scale
@@ -245,7 +310,11 @@ def _auc(positive: NDArray[np.float64], negative: NDArray[np.float64]) -> float:
     """Probability that a random positive scores above a random negative; ties count half."""
     order = np.sort(negative)
     below, upto = (np.searchsorted(order, positive, side=side) for side in ("left", "right"))
-    return float((below + upto).mean() / 2 / len(negative))
+    return round(float((below + upto).mean() / 2 / len(negative)), 4)
+
+
+def _median(fit: Plausibility, evidence: Evidence) -> float:
+    return float(f"{np.median(fit.probability(evidence)):.3g}")
 
 
 def _cell(reference: Reference, i: int) -> Composition:

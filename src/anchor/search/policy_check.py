@@ -23,7 +23,7 @@ from anchor.random import generator
 from anchor.reward.gate import check_bonds
 from anchor.search.draw import draw_compositions
 from anchor.search.environment import Environment
-from anchor.search.warm_start import Estimator
+from anchor.search.warm_start import HALF, Estimator
 
 METASTABLE, STABLE = 0.1, 0.0
 """eV/atom above the hull, as in the paper's evaluation."""
@@ -50,16 +50,18 @@ class Checked:
     """What became of one source's compositions.
 
     Attributes:
+        cells: Compositions as proposed, e.g. "Li4Fe2Si2O8".  # n
         formulas: Reduced formulas.  # n
         relaxed: Was given to the potential.  # [n]
         valid: Passed the gate after relaxation.  # [n]
         above_hull: Energy above the hull that counts, eV/atom, NaN without one.  # [n]
         known: Listed by a bundled source.  # [n]
         estimated: Surrogate's energy above the DFT hull, eV/atom.  # [n]
-        find: Probability of a find, estimated.  # [n]
+        find: Probability of a compound, estimated.  # [n]
         evaluations: Calls of the potential.  # [n]
     """
 
+    cells: list[str]
     formulas: list[str]
     relaxed: NDArray[np.bool_]
     valid: NDArray[np.bool_]
@@ -75,16 +77,21 @@ class Checked:
         _, first = np.unique(self.formulas, return_index=True)
         return np.isin(np.arange(len(self.formulas)), first)
 
-    def finds(self) -> list[dict[str, Any]]:
-        """The finds, most stable first, eV/atom."""
-        rows = np.flatnonzero(self._within(METASTABLE) & self.unique & ~self.known)
+    def rows(self) -> list[dict[str, Any]]:
+        """Every relaxed composition and what came of it, most stable first, eV/atom."""
+        finds = self._within(METASTABLE) & ~self.known
+        order = np.argsort(self.above_hull)  # NaN last
         return [
             {
+                "cell": self.cells[i],
                 "formula": self.formulas[i],
-                "energy_above_hull_ev_per_atom": round(float(self.above_hull[i]), 4),
-                "estimated_ev_per_atom": round(float(self.estimated[i]), 4),
+                "energy_above_hull_ev_per_atom": _rounded(self.above_hull[i]),
+                "estimated_ev_per_atom": _rounded(self.estimated[i]),
+                "valid": bool(self.valid[i]),
+                "known": bool(self.known[i]),
+                "find": bool(finds[i]),
             }
-            for i in rows[np.argsort(self.above_hull[rows])].tolist()
+            for i in order[self.relaxed[order]].tolist()
         ]
 
     def _within(self, limit: float) -> NDArray[np.bool_]:
@@ -110,7 +117,7 @@ class Checked:
             "unique": int(unique.sum()),
             "known": int(self.known.sum()),
             **counts,
-            "expected_finds": round(float(self.find[unique].sum()), 1),
+            "plausible": int(((self.find >= HALF) & ~self.known).sum()),
             "per_relaxation": {name: rate(value, relaxed) for name, value in counts.items()},
             "evaluations": int(self.evaluations.sum()),
             "median_above_hull_ev_per_atom": _median(real),
@@ -151,6 +158,7 @@ def check_source(
         evaluations[rows] = group.relaxation.evaluations
     estimate = estimator(compositions)
     return Checked(
+        [str(c) for c in compositions],
         estimate.formulas,
         relaxed,
         valid,
@@ -176,6 +184,10 @@ def check_sources(
         if on_source is not None:
             on_source(name, found[name])
     return found
+
+
+def _rounded(value: float) -> float | None:
+    return round(float(value), 4) if np.isfinite(value) else None
 
 
 def _median(values: NDArray[np.float64]) -> float | None:

@@ -6,7 +6,7 @@
 The energy is a sum over pairs of elements, E = Σ_{i<j} x_i x_j f(i, j, all others). So it does not depend on
 the order of the elements, and it is exactly zero for a pure element, as formation energies are. It is the
 lowest energy that OQMD is expected to know at this composition, and nothing more: `spread` says how far the
-members disagree, calibrated so that about two thirds of held-out formulas lie within one of it.
+members disagree, calibrated so that two thirds of held-out neutral formulas lie within one of it.
 """
 
 from __future__ import annotations

@@ -265,9 +265,11 @@ def train_surrogate(
             on_epoch(done, settings.members * settings.epochs, loss)
     # Errors are those of the stored half-precision weights.
     members = read_surrogate(save_surrogate(trainer.done, sizes, floor=0, scale=0, card={})).members
+    # A search asks for neutral compositions only, and they are harder: the spread is made for them.
     validation = examples.of_split("val")
-    values = member_energies(members, validation.elements, validation.fractions)
-    floor, scale = fit_spread(values, validation.energy)
+    neutral = validation.neutral
+    values = member_energies(members, validation.elements[neutral], validation.fractions[neutral])
+    floor, scale = fit_spread(values, validation.energy[neutral])
     card = {
         "what": "lowest OQMD formation energy of a composition, eV/atom",
         "command": command,
