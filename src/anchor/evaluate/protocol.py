@@ -1,0 +1,175 @@
+"""What an evaluation protocol is, and the numbers it reports: rates with counts, means with spread.
+
+An evaluation is one table with a row per structure, in sampling order. A protocol fills it in two passes and
+counts it in a third:
+
+1. `measure`: columns that depend on one structure alone (relaxation, energies, validity). Costly; run in
+   chunks and checkpointed by `anchor.evaluate.run`, never repeated for the same structure.
+2. `flag`: columns that depend on the other structures of the same seed or on a reference (unique, novel,
+   SUN). Run on the whole set of a seed, again whenever needed.
+3. `metrics`: rates and means, a pure function of the finished rows.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from anchor.data.crystals import Crystals
+
+Row = dict[str, Any]
+"""One structure: column name → plain value (str, bool, int, float, None; None where NaN would be)."""
+
+CORE_COLUMNS = ("index", "seed", "source", "file", "formula", "cell", "n_atoms", "status", "reason")
+"""Columns every row has before a protocol sees it. `formula` is reduced; `cell` is the atoms of the cell."""
+
+RELAXED = "relaxed"
+"""Key under which `measure` hands back the relaxed crystal (a batch of one); not a column of the table."""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """k of n structures."""
+
+    k: int
+    n: int
+
+    @classmethod
+    def of(cls, flags: Iterable[Any]) -> Rate:
+        """Count the true ones; None counts as false: what failed never leaves the denominator."""
+        values = [bool(flag) for flag in flags]
+        return cls(sum(values), len(values))
+
+    @property
+    def value(self) -> float:
+        """Fraction in [0, 1], NaN of nothing."""
+        return self.k / self.n if self.n else math.nan
+
+    def interval(self, z: float = 1.959964) -> tuple[float, float]:
+        """Wilson score interval, 95 % by default: right also for k = 0 and k = n."""
+        if not self.n:
+            return math.nan, math.nan
+        p, n = self.value, self.n
+        centre = (p + z * z / (2 * n)) / (1 + z * z / n)
+        half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+        return max(0.0, centre - half), min(1.0, centre + half)
+
+
+@dataclass(frozen=True)
+class Mean:
+    """Mean and sample standard deviation of n values (those that exist)."""
+
+    value: float
+    std: float
+    n: int
+
+    @classmethod
+    def of(cls, values: Iterable[float | None]) -> Mean:
+        """Of the finite values; how many those are is part of the result."""
+        finite = np.array([v for v in values if v is not None and math.isfinite(v)], dtype=np.float64)
+        if not len(finite):
+            return cls(math.nan, math.nan, 0)
+        return cls(
+            float(finite.mean()), float(finite.std(ddof=1)) if len(finite) > 1 else math.nan, len(finite)
+        )
+
+    def interval(self, z: float = 1.959964) -> tuple[float, float]:
+        """Normal interval of the mean, 95 % by default; NaN below two values."""
+        half = z * self.std / math.sqrt(self.n) if self.n > 1 else math.nan
+        return self.value - half, self.value + half
+
+
+@dataclass(frozen=True)
+class Metric:
+    """How one metric is shown and ranked.
+
+    Attributes:
+        name: Key in `Protocol.metrics`.
+        label: Heading of its column.
+        show: "percent" of n, "count" (k of a `Rate`), or "value" (a `Mean`, in `unit`).
+        better: Which end is good; None is never ranked.
+        unit: Of a "value".
+        description: One sentence.
+        headline: Shown in the summary and the comparison; the others are in the files only.
+    """
+
+    name: str
+    label: str
+    show: Literal["percent", "count", "value"] = "percent"
+    better: Literal["high", "low"] | None = "high"
+    unit: str = ""
+    description: str = ""
+    headline: bool = True
+
+
+class Protocol(ABC):
+    """One way to judge structures. Subclasses load potential, hull and references when first needed."""
+
+    name: ClassVar[str]
+    """As typed after `--protocol`."""
+
+    metric_list: ClassVar[tuple[Metric, ...]]
+    """Every key of `metrics`, in the order of the table."""
+
+    @abstractmethod
+    def measure(self, crystals: Crystals) -> list[Row]:
+        """Measure each crystal on its own: one dict per crystal, in order, never fewer.
+
+        May set `status` and `reason` ("measured" is the default; "failed" with a reason counts against the
+        structure; "not scored" for what the protocol cannot judge, such as an element without reference).
+        The relaxed crystal goes under `RELAXED` as a batch of one, or is left out. One bad crystal must not
+        harm the others. The core calls this with small chunks (`chunk`) and stores what it returns.
+        """
+
+    @abstractmethod
+    def flag(
+        self, rows: Sequence[Row], raw: Sequence[Crystals | None], relaxed: Sequence[Crystals | None]
+    ) -> list[Row]:
+        """New columns of every row of one seed, in sampling order; needs all rows, failed ones too.
+
+        Args:
+            rows: Core columns joined with those of `measure`; rows that were never read or realised have
+                status "failed" and only the core columns (their `formula` may be None).
+            raw: The structure as read or generated, None where there is none; aligned with `rows`.
+            relaxed: As `measure` handed it back, None where there is none; aligned with `rows`.
+        """
+
+    @abstractmethod
+    def metrics(self, rows: Sequence[Row]) -> dict[str, Rate | Mean]:
+        """Rates and means of the finished rows of one seed. Pure: reads nothing but `rows`."""
+
+    @abstractmethod
+    def footer(self) -> dict[str, str]:
+        """What made the numbers: keys label, gate, potential, hull, relaxation, novelty, and others.
+
+        Rows of a comparison are ranked together only if their footers are equal.
+        """
+
+    @abstractmethod
+    def identity(self) -> dict[str, Any]:
+        """Everything that decides `measure` (plain JSON): equal identity, equal measurements.
+
+        Settings of `flag` alone, such as the gate of the internal protocol, stay out: a folder measured under
+        an equal identity is flagged anew without relaxing again.
+        """
+
+    chunk: int = 16
+    """Crystals per call of `measure` and per checkpoint."""
+
+
+def over_seeds(values: Sequence[Rate | Mean]) -> Mean:
+    """Mean and standard deviation of a metric's value over sampling seeds."""
+    return Mean.of(value.value for value in values)
+
+
+def as_plain(value: Rate | Mean) -> dict[str, Any]:
+    """For JSON: counts or spread, value and 95 % interval; None instead of NaN."""
+    low, high = value.interval()
+    fields: Mapping[str, Any] = vars(value)
+    numbers = {"value": value.value, **fields, "low": low, "high": high}
+    return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in numbers.items()}
