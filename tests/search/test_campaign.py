@@ -130,32 +130,43 @@ def test_impossible_requests_are_refused(environment: Environment, tmp_path: Pat
 
 
 def test_sigkill_at_random_moments_changes_nothing(finished: Campaign, tmp_path: Path) -> None:
-    """A process that is killed again and again, and resumed, leaves the ledger of one that never was."""
+    """A process that is killed again and again, and resumed, leaves the ledger of one that never was.
+
+    The killed processes are given a budget without end, so that none of them can be done before its kill,
+    however fast the machine; moments are fractions of what this machine just took, never seconds.
+    """
     command = [sys.executable, "-m", "anchor.cli.main"]
-    sets = [part for setting in SETTINGS for part in ("--set", setting)]
+    endless = 1_000_000
+    sets = [part for setting in [*SETTINGS, f"run.structures={endless}"] for part in ("--set", setting)]
     search = [*command, "search", "--preset", "default", "--out", str(tmp_path), "--finds", "0", *sets]
     resume = [*command, "resume", str(tmp_path), "--finds", "0"]
-    moments, kills = random.Random(0), 0
-    for _attempt in range(8):
+    quiet = {"env": {**os.environ, "OMP_NUM_THREADS": "1"}, "stdout": subprocess.DEVNULL}
+    step_seconds = [sum(row["seconds"].values()) for row in finished.ledger.step_rows()]
+    moments, start_up_seconds = random.Random(0), 0.0
+    for moment in ("in a step", "at start-up", "in a step", "at start-up", "in a step"):
         before = steps_stored(tmp_path)
-        process = subprocess.Popen(
-            search if before is None else resume,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        )
-        while process.poll() is None and (steps_stored(tmp_path) or 0) == (before or 0):
-            time.sleep(0.01)
-        try:  # one step further: now at any moment of the next one
-            process.wait(timeout=moments.uniform(0.0, 0.4))
-            assert process.returncode == 0, process.stderr.read().decode()  # type: ignore[union-attr]
-            break
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            kills += 1
-    assert kills >= 2
-    assert content(Ledger.open(tmp_path)) == content(finished.ledger)
+        process = subprocess.Popen(search if before is None else resume, stderr=subprocess.PIPE, **quiet)
+        clock = time.monotonic()
+        if moment == "at start-up":
+            time.sleep(moments.uniform(0.0, 1.0) * start_up_seconds)
+        else:  # one step further, then at any moment of the next one
+            while process.poll() is None and (steps_stored(tmp_path) or 0) == (before or 0):
+                time.sleep(0.01)
+            start_up_seconds = time.monotonic() - clock
+            time.sleep(moments.uniform(0.0, 1.0) * moments.choice(step_seconds))
+        process.send_signal(signal.SIGKILL)
+        errors = process.communicate()[1].decode()
+        assert process.returncode == -signal.SIGKILL, errors
+    done = subprocess.run([*resume, "-n", str(finished.structures)], stderr=subprocess.PIPE, **quiet)
+    assert done.returncode == 0, done.stderr.decode()
+
+    killed = Ledger.open(tmp_path)
+    assert killed.n_steps >= finished.next_step  # a slow poll may let a killed process take a step more
+    rows, steps, _ = content(killed)
+    whole_rows, whole_steps, latest = content(finished.ledger)
+    assert rows[: len(whole_rows)] == whole_rows
+    assert steps[: len(whole_steps)] == whole_steps
+    assert killed.state(str(finished.next_step - 1)) == latest
 
 
 def steps_stored(folder: Path) -> int | None:
