@@ -31,7 +31,7 @@ def prior() -> templates.TemplatePrior:
 
 def evidence(**given: list[float]) -> plausible.Evidence:
     n = len(next(iter(given.values())))
-    usual = {"above_hull": 0.0, "spread": 0.05, "nearest": -3.0, "templates": 100, "everyday": True, "k": 3}
+    usual = {"above_hull": 0.0, "spread": 0.05, "nearest": -3.0, "templates": 100, "everyday": True}
     return plausible.Evidence(
         **{name: np.array(given.get(name, [value] * n)) for name, value in usual.items()}
     )
@@ -103,8 +103,7 @@ def test_compounds_are_held_out_neutral_and_near_the_hull_of_the_others(
     rows = np.flatnonzero((reference.split == "val") & (reference.stability <= 0.05))
     others = reference.stability[rows] - reference.formation_energy[rows]
     assert np.isin(found.above_hull.round(6), others.round(6)).all()
-    assert 0 < len(found.k) <= len(rows)
-    assert set(found.k) == {2, 3, 4}
+    assert 0 < len(found) <= len(rows)
 
 
 @pytest.mark.parametrize("formula", ["NaCl", "MgAl2O4", "LiFePO4", "K2HfI6", "CaCO3", "Mg3N2"])
@@ -137,8 +136,8 @@ def test_auc_is_the_mann_whitney_statistic() -> None:
 
 
 def test_probability_of_uninformative_evidence_is_the_share() -> None:
-    flat = plausible.Plausibility((0.0,) * 12, {})
-    assert flat.probability(evidence(k=[2, 3, 4])) == pytest.approx(plausible.SHARE)
+    flat = plausible.Plausibility((0.0,) * 9, {})
+    assert flat.probability(evidence(nearest=[-1.0, -9.0])) == pytest.approx(plausible.SHARE)
 
 
 # What ships
@@ -173,43 +172,13 @@ def test_shipped_fit_tells_compounds_from_random_ones_as_its_card_states(
     assert np.median(fit.probability(random)) < plausible.SHARE < 0.1 < np.median(fit.probability(compounds))
 
 
-def test_refuted_proposals_become_less_plausible_and_finds_more(prior: templates.TemplatePrior) -> None:
-    """Small quaternary cells are rare among random compositions: relaxations decide what to think of them."""
-    surrogate, reference = load_surrogate(), load_reference()
-    stream = np.random.default_rng(0)
-    elements = np.array([stream.choice(84, size=4, replace=False) for _ in range(8000)])
-    small = Compositions(elements, np.ones((8000, 4), dtype=int))
-    small = small[is_neutral(small)]
-    shown, asked, nothing = small[:400], small[400:500], small[:0]
-    hull_energy = dft_hull().hull_energy(plausible.amounts_of(asked))
-    evidence = plausible.gather_evidence(asked, surrogate, hull_energy, prior)
-    medians = []
-    for outcomes in ([plausible.Outcome(nothing, shown)], [], [plausible.Outcome(shown, small[:2])]):
-        fit = plausible.fit_plausibility(surrogate, dft_hull(), reference, prior, outcomes=outcomes, n=300)
-        assert fit.card["auc"][0] > 0.9
-        medians.append(np.median(fit.probability(evidence)))
-    assert medians[0] < medians[1] < medians[2]
-
-
-def test_command_learns_from_a_check(tmp_path: Path) -> None:
-    rows = [
-        {"cell": "K4Hf2I12", "find": True},
-        {"cell": "NdYSe5", "find": False},
-        {"cell": "SrHgSe6", "find": False},
-    ]
-    checked = tmp_path / "check.json"
-    checked.write_text(json.dumps({"relaxed": {"policy": rows}}))
+def test_command_fits_again_what_ships(tmp_path: Path) -> None:
     out = tmp_path / "plausibility.json"
-    command = ["plausibility", "--out", str(out), "--checked", str(checked), "-n", "200", "--json"]
-    result = CliRunner().invoke(app, command)
+    result = CliRunner().invoke(app, ["plausibility", "--out", str(out), "--json"])
     assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    assert found["finds"] == 1
-    assert found["others"][2] == 2
-    assert plausible.load_plausibility(out).card["seed"] == 0
-    checked.write_text("[]")
-    refused = CliRunner().invoke(app, command)
-    assert "not the result of a check" in str(refused.exception)
+    shipped, found = plausible.load_plausibility(), json.loads(result.stdout)
+    assert found["coefficients"] == pytest.approx(shipped.coefficients, abs=0.02)
+    assert found["auc"] == pytest.approx(shipped.card["auc"], abs=1e-3)
 
 
 def test_missing_file_is_refused(tmp_path: Path) -> None:

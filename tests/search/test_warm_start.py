@@ -85,7 +85,8 @@ def test_reward_worked_by_hand(estimator: free.Estimator, config) -> None:
     d_comp = _d_comp(batch, 1)
     expected = 0.4 * stability + 0.2 * free.STRUCTURAL_DIVERSITY + 0.1 * d_comp + 1 / math.sqrt(2)
     paid = 2.0 * 0.4 * (estimate.find[1] / (estimate.find[1] + 0.02) + 1 + math.log(estimate.find[1]) / 10)
-    assert result[[1, 3]].tolist() == pytest.approx([expected + paid, expected])
+    cost = estimator.settings.atom_cost * 2
+    assert result[[1, 3]].tolist() == pytest.approx([expected + paid - cost, expected - cost])
     assert result[2] == config.reward.invalid
     assert score.counts == Counter({"NaCl": 2} | ({estimate.formulas[0]: 1} if estimate.neutral[0] else {}))
 
@@ -111,7 +112,7 @@ def test_a_find_is_paid_once(estimator: free.Estimator, config) -> None:
     worth = estimator.settings.weight * (0.5 / 0.52 + 1 - math.log(2) / 10)
     assert first - repeat == pytest.approx(config.novelty.bootstrap + worth)
     later = score(batch, context).reward
-    assert later[0] == later[1] == pytest.approx(1 / math.sqrt(4))
+    assert later[0] == later[1] == pytest.approx(1 / math.sqrt(4) - estimator.settings.atom_cost * 12)
 
 
 class _Fixed:

@@ -12,7 +12,6 @@ import typer
 from anchor.cli.common import JsonFlag, Seed, emit, print_table
 
 if TYPE_CHECKING:
-    from anchor.search.plausibility import Outcome
     from anchor.search.warm_start import Estimator, FindSettings
 
 app = typer.Typer(
@@ -90,18 +89,14 @@ def plausibility(
     out: Annotated[
         Path | None, typer.Option(help="File to fit and write; without it the shipped one is shown.")
     ] = None,
-    checked: Annotated[
-        list[Path] | None,
-        typer.Option(help="Result of `anchor policy check --json` to learn from (repeatable)."),
-    ] = None,
-    n: Annotated[int, typer.Option("-n", min=100, help="Compositions of each kind to compare with.")] = 4000,
+    n: Annotated[int, typer.Option("-n", min=100, help="Random compositions of each measure.")] = 4000,
     surrogate: SurrogateFile = None,
     seed: Seed = 0,
     json: JsonFlag = False,
 ) -> None:
-    """Fit what tells compounds from other neutral compositions, or show how well the shipped fit does.
+    """Fit what tells compounds from random neutral compositions, or show how well the shipped fit does.
 
-    Example: anchor policy plausibility --out plausibility.json --checked check.json
+    Example: anchor policy plausibility --out plausibility.json
     """
     from anchor.search import plausibility as plausible
 
@@ -118,7 +113,6 @@ def plausibility(
             dft_hull(),
             load_reference(),
             templates.load(),
-            outcomes=[outcome for path in checked or () for outcome in _read_outcomes(path)],
             n=n,
             seed=seed,
         )
@@ -140,6 +134,7 @@ def warm_start(
     find_weight: Annotated[
         float, typer.Option(min=0, help="Weight of the probability of a find in the reward.")
     ] = 2.0,
+    atom_cost: Annotated[float, typer.Option(min=0, help="Price of every atom of the cell.")] = 0.06,
     surrogate: SurrogateFile = None,
     plausibility: PlausibilityFile = None,
     potential: PotentialName = "mattersim-1m",
@@ -161,7 +156,7 @@ def warm_start(
     from anchor.search.draw import load_any_policy
 
     config = free.warm_start_config(structures=structures, seed=seed, overrides=set_ or ())
-    settings = free.FindSettings(caution=caution, weight=find_weight)
+    settings = free.FindSettings(caution=caution, weight=find_weight, atom_cost=atom_cost)
     estimator, origin = _estimator(surrogate, plausibility, settings)
     searchable = load_hull(load_potential(potential)).searchable_elements
     limits = Limits.from_config(config.action_space, searchable=searchable)
@@ -291,28 +286,6 @@ def check(
     )
 
 
-def _read_outcomes(path: Path) -> list[Outcome]:
-    """What the check of each source in a file found out."""
-    import json
-
-    from anchor.chemistry.composition import Compositions
-    from anchor.errors import InputError
-    from anchor.search.plausibility import Outcome
-
-    try:
-        sources = json.loads(path.read_text())["relaxed"].values()
-        split = [
-            [[row["cell"] for row in rows if row["find"] is found] for found in (True, False)]
-            for rows in sources
-        ]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"'{path}' is not the result of a check: {error!r}",
-            "make it: anchor policy check … --json > FILE",
-        ) from None
-    return [Outcome(*(Compositions.from_list(cells) for cells in pair)) for pair in split]
-
-
 def _estimator(
     surrogate: Path | None, plausibility: Path | None, settings: FindSettings
 ) -> tuple[Estimator, dict[str, Any]]:
@@ -341,9 +314,10 @@ def _show_surrogate(card: dict[str, Any], json: bool) -> None:
     if json:
         emit(card)
         return
+    columns = ("n", "median", "mean", "p90", "within_1_spread", "within_2_spread")
     print_table(
-        ["held-out formulas", "n", "median", "mean", "90 %", "within 1 spread", "within 2"],
-        ([name, *row.values()] for name, row in card["errors"].items()),
+        ["held-out formulas", *(name.replace("_", " ") for name in columns)],
+        ([name, *(row[column] for column in columns)] for name, row in card["errors"].items()),
         title="errors, eV/atom",
     )
 

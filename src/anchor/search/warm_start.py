@@ -3,7 +3,7 @@
 The learner is the campaign's own (`anchor.policy.grpo`): the same contexts, so that the policy stays
 conditioned on the objective weights w and on sub-groups, and a reward of the same shape (eq:reward):
 
-    r = m·w + λ_c/√n_f + κ·u(P_find)   for a charge-neutral composition, r_inv for any other
+    r = m·w + λ_c/√n_f + κ·u(P_find) − c·T   for a charge-neutral composition, r_inv for any other
 
 with m = (stability, novelty, d_struct, d_comp). Stability comes from the composition surrogate on the DFT
 hull of the campaign; novelty from known formulas and earlier proposals; d_comp is real; d_struct, which needs
@@ -90,11 +90,13 @@ class FindSettings:
         weight: κ, weight of a find in the reward.
         known_share: Share of it that a known formula is worth: the best unknown ones are next to known ones,
             and a learner that is paid nothing there stays away from the whole region.
+        atom_cost: c, price of every atom of the cell: the time of a relaxation.
     """
 
     caution: float = 1.0
     weight: float = 2.0
     known_share: float = 0.4
+    atom_cost: float = 0.06
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,6 +205,7 @@ class FreeReward:
         bonus = count_bonus(n_f, self.config.reward.count_bonus)
         share = np.where(estimate.known, settings.known_share, 1.0) * first
         bonus = bonus + settings.weight * share * find_utility(estimate.find)
+        bonus = bonus - settings.atom_cost * compositions.n_atoms
         invalid = self.config.reward.invalid
         return Scores(reward(objectives, context.weights[:4], estimate.neutral, bonus, invalid))
 
