@@ -15,6 +15,7 @@ import pytest
 from anchor.config import Config, load_config
 from anchor.errors import AnchorError, InputError
 from anchor.search.campaign import Campaign
+from anchor.search.draw import load_any_policy
 from anchor.search.environment import Environment
 from anchor.search.finds import refine
 from anchor.search.ledger import Ledger, decode_crystal
@@ -93,6 +94,28 @@ def test_another_seed_is_another_campaign(
     campaign.step()
     cells = [row["cell"] for row in campaign.ledger.rows(["cell"])]
     assert cells != [row["cell"] for row in finished.ledger.rows(["cell"])][:8]
+
+
+def test_an_untrained_source_uses_the_same_machinery(
+    config: Config, environment: Environment, tmp_path: Path
+) -> None:
+    """Ledger, resume and time split are those of any campaign; there is no policy to sample from."""
+    policy = config.policy.model_copy(update={"source": "neutral"})
+    neutral = config.model_copy(update={"policy": policy})
+    whole = Campaign.start(neutral, tmp_path / "whole", environment=environment)
+    whole.run(16)
+    Campaign.start(neutral, tmp_path / "parts", environment=environment).run(8)
+    parts = Campaign.resume(tmp_path / "parts", environment=environment)
+    parts.run(16)
+    assert content(parts.ledger) == content(whole.ledger)
+    rows = list(whole.ledger.rows())
+    assert all(row["charge_ok"] and row["logp_k"] is None for row in rows)
+    assert {row["status"] for row in rows} <= {"scored", "invalid", "failed"}
+    seconds = whole.ledger.step_rows()[-1]["seconds"]
+    assert 0 < seconds["potential"] < seconds["relaxation"]
+    assert seconds["database"] > 0
+    with pytest.raises(InputError, match="has no policy"):
+        load_any_policy(str(tmp_path / "whole"))
 
 
 def test_a_changed_part_is_noticed(finished: Campaign, environment: Environment, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from anchor.search.tally import Tally
+from anchor.search.tally import Tally, split_time
 
 if TYPE_CHECKING:
     from anchor.search.campaign import StepReport
@@ -74,10 +74,13 @@ class LiveView:
 
     def _line(self, report: StepReport) -> str:
         counts, metrics = self.tally.counts, report.metrics
+        entropy = ""
+        if "entropy" in metrics:  # an untrained source has none
+            entropy = f", entropy {metrics['entropy_fraction']:.2f} of H_max"
         return (
             f"step {report.step + 1}: {self.tally.proposed}/{self.budget} structures, {self._eta()} left | "
             f"valid {counts['valid']}, MSUN {counts['msun']}, SUN {counts['sun']} | "
-            f"reward {metrics['reward_mean']:+.3f}, entropy {metrics['entropy_fraction']:.2f} of H_max"
+            f"reward {metrics['reward_mean']:+.3f}{entropy}"
         )
 
     def _panel(self, report: StepReport) -> Any:
@@ -103,9 +106,7 @@ class LiveView:
         learning.add_column("", justify="right")
         terms = {
             "reward": f"{metrics['reward_mean']:+.3f} ± {metrics['reward_std']:.3f}",
-            "H / H_max": f"{metrics['entropy_fraction']:.3f}",
-            "target − H/H_max": f"{metrics['entropy_error']:+.3f}",
-            "β_H": f"{metrics['beta']:.4f}",
+            **_control(metrics),
             **{name: _mean(report.rows, name) for name in ("stability", "novelty", "d_struct", "d_comp")},
         }
         for name, value in terms.items():
@@ -116,10 +117,22 @@ class LiveView:
         best.add_column("novelty", justify="right")
         for energy, formula, novelty in self.best:
             best.add_row(formula, f"{energy:+.3f}", f"{novelty:.2f}")
-        total = sum(self._seconds.values()) or 1.0
-        shares = ", ".join(f"{name} {100 * s / total:.0f} %" for name, s in sorted(self._seconds.items()))
+        parts = split_time(self._seconds)
+        total = sum(parts.values()) or 1.0
+        shares = ", ".join(f"{name} {100 * s / total:.0f} %" for name, s in parts.items())
         bar = ProgressBar(total=self.budget, completed=tally.proposed, width=60)
         return Group(head, bar, Columns([rates, learning, best]), Text(f"time: {shares}", style="dim"))
+
+
+def _control(metrics: dict[str, float]) -> dict[str, str]:
+    """Entropy and its controller; an untrained source has neither."""
+    if "entropy" not in metrics:
+        return {}
+    return {
+        "H / H_max": f"{metrics['entropy_fraction']:.3f}",
+        "target − H/H_max": f"{metrics['entropy_error']:+.3f}",
+        "β_H": f"{metrics['beta']:.4f}",
+    }
 
 
 def _mean(rows: list[dict[str, Any]], name: str) -> str:

@@ -38,6 +38,10 @@ def search(
     must_contain: Symbols = None,
     k: Annotated[str | None, typer.Option("--k", help="Numbers of elements, e.g. 2,3.")] = None,
     max_atoms: Annotated[int | None, typer.Option(help="Most atoms per cell.")] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(help="Who proposes: policy, or the untrained random or neutral, for comparison."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of every random draw.")] = None,
     finds: Finds = 20,
     ledger: Annotated[
@@ -56,12 +60,14 @@ def search(
       anchor search --elements Li,Fe,Mn,P,S,O -n 500
       anchor search --must-contain Na --exclude Pb,Cd,Hg --k 3
       anchor search --preset paper --out runs/paper
+      anchor search --source neutral                 the same without a policy, to compare with
     """
     from anchor.config import load_config
 
     given = {
         "run.structures": structures,
         "run.seed": seed,
+        "policy.source": source,
         "action_space.elements": _list(elements),
         "action_space.exclude": _list(exclude),
         "action_space.must_contain": _list(must_contain),

@@ -53,28 +53,46 @@ Score = Callable[[Compositions, Context], Scores]
 
 
 @dataclass(frozen=True, eq=False)
-class Rollout:
-    """Groups sampled from π_θ_old, one context each; rows of one group are consecutive.
+class Proposal:
+    """Groups of compositions, one context each; rows of one group are consecutive.
 
     Attributes:
         contexts: One per group.  # [groups]
         compositions: All actions.  # [groups · G]
-        evaluation: Log-probabilities and entropies under θ_old, without gradient.  # [groups · G]
-        actions: The compositions with their masks, as the update needs them.
         group_size: G.
     """
 
     step: int
     contexts: list[Context]
     compositions: Compositions
-    evaluation: Evaluation
-    actions: Actions
     group_size: int
+
+    @property
+    def log_prob_by_head(self) -> NDArray[np.float64]:
+        """Log-probabilities of the four heads; NaN where no policy proposed.  # [groups · G, 4]"""
+        return np.full((len(self.compositions), len(HEADS)), np.nan)
 
     def group(self, index: int) -> tuple[Compositions, Context]:
         """Compositions and context of one group."""
         rows = slice(index * self.group_size, (index + 1) * self.group_size)
         return self.compositions[rows], self.contexts[index]
+
+
+@dataclass(frozen=True, eq=False)
+class Rollout(Proposal):
+    """A proposal sampled from π_θ_old.
+
+    Attributes:
+        evaluation: Log-probabilities and entropies under θ_old, without gradient.  # [groups · G]
+        actions: The compositions with their masks, as the update needs them.
+    """
+
+    evaluation: Evaluation
+    actions: Actions
+
+    @property
+    def log_prob_by_head(self) -> NDArray[np.float64]:
+        return self.evaluation.log_prob_by_head.double().cpu().numpy()
 
 
 @dataclass(eq=False)
@@ -135,12 +153,12 @@ class Learner:
         actions = Actions.prepare(compositions, conditions, self.limits)
         with torch.no_grad():
             old = evaluate(self.policy, actions)
-        return Rollout(step, contexts, compositions, old, actions, config.group_size)
+        return Rollout(step, contexts, compositions, config.group_size, old, actions)
 
     def update(self, rollout: Rollout, scores: Sequence[Scores]) -> dict[str, float]:
         """K clipped epochs on a scored rollout; returns what happened, by name."""
         config = self.config.grpo
-        rewards, include = _stack(scores, rollout)
+        rewards, include = stack_scores(scores, rollout)
         advantages = group_advantages(rewards, include, std_floor=config.advantage_std_floor)
         included = torch.from_numpy(include.ravel()).to(rollout.actions.k.device)
         advantage = torch.from_numpy(advantages.ravel()).to(self.policy.embedding)
@@ -238,7 +256,9 @@ def update_metrics(
     }
 
 
-def _stack(scores: Sequence[Scores], rollout: Rollout) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def stack_scores(
+    scores: Sequence[Scores], rollout: Proposal
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Rewards and include flags of all groups, checked.  # two [groups, G]"""
     shape = (len(rollout.contexts), rollout.group_size)
     rewards = np.array([np.asarray(s.reward, dtype=np.float64) for s in scores])

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from anchor.report.curves import Curve
+from anchor.search.tally import split_time
 
 COLORS = ("#1b6ca8", "#d1495b", "#2a9d8f", "#e9a23b", "#6d597a", "#8d99ae")
 RATES = (
@@ -86,6 +87,7 @@ def time_figure(steps: Sequence[Mapping[str, Any]]) -> go.Figure:
     for row in steps:
         for name, seconds in row["seconds"].items():
             total[name] = total.get(name, 0.0) + seconds
+    total = split_time(total)
     names = sorted(total, key=lambda name: -total[name])
     figure = go.Figure(
         go.Bar(

@@ -67,8 +67,7 @@ def report_html(ledger: Ledger) -> str:
             _figure(rates_figure(curves)),
             "<h2>Reward</h2>",
             _figure(reward_figure(steps, terms)),
-            "<h2>Entropy and its controller</h2>",
-            _figure(entropy_figure(steps, config.entropy.target)),
+            *_entropy(steps, config),
             "<h2>Where the time went</h2>",
             _figure(time_figure(steps)),
         ]
@@ -81,6 +80,13 @@ def report_html(ledger: Ledger) -> str:
         "<meta name=viewport content='width=device-width, initial-scale=1'><title>anchor campaign</title>"
         f"<style>{STYLE}</style><script>{script}</script></head><body>{''.join(body)}</body></html>"
     )
+
+
+def _entropy(steps: Sequence[dict[str, Any]], config: Config) -> list[str]:
+    if config.policy.source != "policy":
+        return [f"<p class=note>Compositions from the untrained source '{config.policy.source}'.</p>"]
+    figure = entropy_figure(steps, config.entropy.target)
+    return ["<h2>Entropy and its controller</h2>", _figure(figure)]
 
 
 def _counts(tally: Tally) -> str:

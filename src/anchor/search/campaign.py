@@ -11,11 +11,11 @@ of one that was not.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,7 +23,8 @@ from anchor.config import Config
 from anchor.data.bonds import passes_by_floor_only
 from anchor.data.crystals import Crystals
 from anchor.errors import AnchorError
-from anchor.policy.grpo import Learner, Rollout, Scores, group_advantages
+from anchor.policy.grpo import Learner, Proposal, Scores, group_advantages
+from anchor.policy.untrained import Untrained
 from anchor.policy.weights import load_policy
 from anchor.reward.novelty import History
 from anchor.reward.score import GroupScorer, GroupScores, Memory
@@ -43,7 +44,7 @@ class StepReport:
         structures: Compositions proposed so far.
         rows: The step's candidates as the ledger holds them.
         metrics: Learning metrics.
-        seconds: Time by part, s.
+        seconds: Time by part, s; "potential" is the part of "relaxation" spent inside the potential.
     """
 
     step: int
@@ -53,16 +54,25 @@ class StepReport:
     seconds: dict[str, float]
 
 
+class Proposer(Protocol):
+    """Who proposes compositions and hears their rewards: a `Learner`, or an `Untrained` source."""
+
+    def rollout(self, step: int) -> Any: ...
+    def update(self, rollout: Any, scores: Sequence[Scores]) -> dict[str, float]: ...
+    def state(self) -> bytes: ...
+
+
 class Campaign:
     """One search run. Make it with `start` or `resume`."""
 
-    def __init__(self, config: Config, ledger: Ledger, environment: Environment, learner: Learner) -> None:
+    def __init__(self, config: Config, ledger: Ledger, environment: Environment, learner: Proposer) -> None:
         self.config = config
         self.ledger = ledger
         self.environment = environment
         self.learner = learner
         self.memory = recall(ledger, config, environment.scorer)
         self.next_step = ledger.n_steps
+        self._commit_seconds = 0.0
 
     @classmethod
     def start(cls, config: Config, out: str | Path, *, environment: Environment | None = None) -> Campaign:
@@ -93,8 +103,8 @@ class Campaign:
                 "bring them back, or go on with --accept-changes (numbers will not be comparable)",
             )
         state = ledger.state()
-        if state is None:  # stopped before its first step
-            learner = _fresh_learner(config, environment)
+        if not state:  # stopped before its first step, or nothing to remember
+            learner: Proposer = _fresh_learner(config, environment)
         else:
             learner = Learner.resume(config, environment.limits, state)
         return cls(config, ledger, environment, learner)
@@ -139,7 +149,7 @@ class Campaign:
         """One step of Algorithm 1, stored before it returns."""
         step, seconds = self.next_step, dict[str, float]()
         clock = time.perf_counter()
-        rollout = self.learner.rollout(step)
+        rollout: Proposal = self.learner.rollout(step)
         seconds["policy"] = time.perf_counter() - clock
         realised, scored = [], []
         for index in range(len(rollout.contexts)):
@@ -163,6 +173,8 @@ class Campaign:
             for c in rollout.contexts
         ]
         keep = (step + 1) % self.config.run.keep_policy_every == 0
+        # A row cannot hold the time of its own commit: it holds that of the commit before it in this process.
+        seconds["database"] = time.perf_counter() - clock + self._commit_seconds
         summary = {
             "step": step,
             "structures": structures,
@@ -170,18 +182,17 @@ class Campaign:
             "metrics": metrics,
             "seconds": seconds,
         }
+        clock = time.perf_counter()
         self.ledger.commit_step(summary, rows, self.learner.state(), keep=keep)
-        seconds["ledger"] = (
-            time.perf_counter() - clock
-        )  # in the report; the stored row cannot hold its own time
+        self._commit_seconds = time.perf_counter() - clock
         self.next_step += 1
         return StepReport(step, structures, rows, metrics, seconds)
 
     def _rows(
-        self, rollout: Rollout, realised: list[RealisedGroup], scored: list[GroupScores]
+        self, rollout: Proposal, realised: list[RealisedGroup], scored: list[GroupScores]
     ) -> list[dict[str, Any]]:
         """The step's candidates, one row each, nothing left out."""
-        log_prob = rollout.evaluation.log_prob_by_head.double().cpu().numpy()
+        log_prob = rollout.log_prob_by_head
         rewards = np.stack([np.nan_to_num(s.reward) for s in scored])
         include = np.stack([s.include for s in scored])
         floor = self.config.grpo.advantage_std_floor
@@ -226,8 +237,10 @@ def recall(ledger: Ledger, config: Config, scorer: GroupScorer) -> Memory:
     return memory
 
 
-def _fresh_learner(config: Config, environment: Environment) -> Learner:
-    start = config.policy.start_from
+def _fresh_learner(config: Config, environment: Environment) -> Proposer:
+    source, start = config.policy.source, config.policy.start_from
+    if source != "policy":
+        return Untrained(source, environment.limits, config)
     policy = load_policy(policy_file(start).read_bytes()) if start is not None else None
     return Learner.start(config, environment.limits, policy=policy)
 

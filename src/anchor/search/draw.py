@@ -35,8 +35,11 @@ def load_any_policy(source: str) -> CompositionPolicy:
     """The policy of a campaign (folder, ledger file or database URL), of a file, or 'default'."""
     if "://" in source or Path(source).is_dir() or source.endswith(".db"):
         state = Ledger.open(source).state()
-        if state is None:
-            raise InputError(f"the campaign '{source}' has no policy yet", "it has not finished a step")
+        if not state:
+            raise InputError(
+                f"the campaign '{source}' has no policy",
+                "it has not finished a step, or it drew from an untrained source",
+            )
         return load_policy(state)
     return load_policy(policy_file(source).read_bytes())
 

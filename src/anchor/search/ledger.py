@@ -53,13 +53,13 @@ campaign = sa.Table(
 steps = sa.Table(
     "steps",
     metadata,
-    sa.Column("step", sa.Integer, primary_key=True, comment="from 1"),
+    sa.Column("step", sa.Integer, primary_key=True, comment="from 0"),
     sa.Column(
         "structures", sa.Integer, nullable=False, comment="compositions proposed so far, this step included"
     ),
     sa.Column("contexts", sa.JSON, nullable=False, comment="w and element sub-group of each group"),
     sa.Column("metrics", sa.JSON, nullable=False, comment="learning metrics of the update"),
-    sa.Column("seconds", sa.JSON, nullable=False, comment="time by part, s"),
+    sa.Column("seconds", sa.JSON, nullable=False, comment="time by part, s; potential is inside relaxation"),
 )
 
 candidates = sa.Table(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import gcd
 from typing import Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from anchor.chemistry.composition import Composition, Compositions
@@ -36,7 +39,7 @@ class RealisedGroup:
         energies: Against every hull.
         status: Of each composition.  # [G]
         reason: Why a composition is not "realised".  # [G]
-        seconds: Time by part, s.
+        seconds: Time by part, s; "potential" is the part of "relaxation" spent inside the potential.
     """
 
     realisation: Realisation
@@ -76,7 +79,7 @@ class Realiser:
         with _timed(seconds, "prior"):
             cells = [_query(compositions[int(i)], config.prior.query) for i in member]
             generated = self.prior.sample(cells, seed=config.run.seed, stream=("structure", step, group))
-        with _timed(seconds, "relaxation"):
+        with _timed(seconds, "relaxation"), _timed_calls(seconds, "potential", self.potential):
             relaxation = relax(
                 generated,
                 self.potential,
@@ -138,3 +141,24 @@ class _timed:
 
     def __exit__(self, *_error: object) -> None:
         self._seconds[self._name] = self._seconds.get(self._name, 0.0) + time.perf_counter() - self._start
+
+
+@contextmanager
+def _timed_calls(seconds: dict[str, float], name: str, module: torch.nn.Module) -> Iterator[None]:
+    """Adds the time of every call of `module` within the block to `seconds[name]`."""
+    began = 0.0
+
+    def before(*_: object) -> None:
+        nonlocal began
+        began = time.perf_counter()
+
+    def after(*_: object) -> None:
+        seconds[name] += time.perf_counter() - began
+
+    seconds.setdefault(name, 0.0)
+    hooks = [module.register_forward_pre_hook(before), module.register_forward_hook(after)]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()

@@ -66,3 +66,15 @@ class Tally:
 
 TALLY_COLUMNS = ("formula", "valid", "status", "novelty", "energy_above_hull_ev_per_atom", "known_in")
 """Ledger columns a tally reads."""
+
+
+PARTS = ("policy", "prior", "potential", "relaxation", "hull", "scoring", "database")
+"""Parts of a step's time that do not overlap, in the order they happen."""
+
+
+def split_time(seconds: Mapping[str, float]) -> dict[str, float]:
+    """A step's or a campaign's time by part, s, without overlap: "relaxation" loses the potential's share."""
+    parts = dict(seconds)
+    if "potential" in parts:
+        parts["relaxation"] -= parts["potential"]
+    return {name: parts[name] for name in (*PARTS, *(set(parts) - set(PARTS))) if name in parts}
