@@ -88,3 +88,21 @@ def test_nothing_to_export_is_said(folder: Path) -> None:
     result = RUNNER.invoke(app, ["export", str(folder), "--which", "valid", "--most", "-9"])
     assert isinstance(result.exception, AnchorError)
     assert "no valid to export" in str(result.exception)
+
+
+def test_two_campaigns_in_one_picture(folder: Path, tmp_path: Path) -> None:
+    """The same budget from an untrained source, laid over the first campaign."""
+    other, picture, summary = tmp_path / "neutral", tmp_path / "curves.png", tmp_path / "curves.json"
+    command = ["search", "--source", "neutral", "--out", str(other), "--json", *TINY, "--finds", "0"]
+    assert RUNNER.invoke(app, command).exit_code == 0
+    command = ["report", str(folder), "--compare", str(other)]
+    result = RUNNER.invoke(app, [*command, "--picture", str(picture), "--summary", str(summary), "--json"])
+    assert result.exit_code == 0, result.output
+    assert set(json.loads(result.output)) == {"report", "picture", "summary"}
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    first, second = json.loads(summary.read_text())["runs"]
+    assert (first["source"], second["source"]) == ("policy", "neutral")
+    assert second["relaxations"] == second["proposed"] == 8  # neutral ones are all realised
+    assert sum(second["share_of_time"].values()) == pytest.approx(1.0, abs=1e-3)
+    assert "beta" in first["curves"]
+    assert "beta" not in second["curves"]

@@ -1,4 +1,4 @@
-"""`anchor report`: the report of a campaign as one HTML file."""
+"""`anchor report`: the report of a campaign as one HTML file, one picture, one small JSON file."""
 
 from __future__ import annotations
 
@@ -13,16 +13,40 @@ from anchor.cli.common import JsonFlag, emit
 def report(
     folder: Annotated[str, typer.Argument(help="Folder of the campaign, ledger file or database URL.")],
     out: Annotated[Path | None, typer.Option(help="HTML file; default: report.html in the folder.")] = None,
+    compare: Annotated[
+        list[str] | None, typer.Option(help="Another campaign to lay over the first (repeatable).")
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Also draw all curves with 95 % bands: PNG, PDF or SVG.")
+    ] = None,
+    summary: Annotated[
+        Path | None, typer.Option(help="Also write counts, rates, curves and time as JSON.")
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
     """Write the report of a campaign: counts, curves, finds, crystals in three dimensions.
 
-    Example: anchor report runs/20261115-120000
+    Examples:
+
+      anchor report runs/20261115-120000
+      anchor report runs/policy --compare runs/random --compare runs/neutral --picture campaign.png
     """
+    import json as json_module
+
     from anchor.report.html import write_report
+    from anchor.report.picture import write_picture
+    from anchor.report.summary import read_runs
     from anchor.search.ledger import Ledger
 
-    ledger = Ledger.open(folder)
     place = out or (Path(folder) if Path(folder).is_dir() else Path.cwd()) / "report.html"
-    path = write_report(ledger, place)
-    emit({"report": path}) if json else typer.echo(f"wrote {path}")
+    written = {"report": write_report(Ledger.open(folder), place)}
+    if picture is not None or summary is not None:
+        runs = read_runs([folder, *(compare or [])])
+        if picture is not None:
+            written["picture"] = write_picture(runs, picture)
+        if summary is not None:
+            content = {"command": "anchor report --summary", "runs": [run.summary() for run in runs]}
+            summary.parent.mkdir(parents=True, exist_ok=True)
+            summary.write_text(json_module.dumps(content, ensure_ascii=False) + "\n")
+            written["summary"] = summary
+    emit(written) if json else typer.echo("\n".join(f"wrote {path}" for path in written.values()))

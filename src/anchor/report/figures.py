@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
@@ -20,24 +21,55 @@ RATES = (
     ("msun", "MSUN"),
     ("sun", "SUN"),
 )
-TERMS = (("stability", "stability"), ("novelty", "novelty"), ("d_struct", "d_struct"), ("d_comp", "d_comp"))
+TERMS = (
+    ("stability", "stability"),
+    ("novelty", "novelty"),
+    ("d_struct", "d_struct"),
+    ("d_comp", "d_comp"),
+    ("count_bonus", "count bonus"),
+    ("reward", "reward"),
+)
+KNOWN = (
+    ("known", "formula in the reference"),
+    ("known_anywhere", "formula known anywhere"),
+    ("history", "formula found before in this run"),
+)
 
 
 def rates_figure(curves: Mapping[str, Curve]) -> go.Figure:
     """Rates over the run, each with its 95 % band."""
-    figure = go.Figure()
-    for (name, label), color in zip(RATES, COLORS, strict=True):
+    return _styled(_banded(curves, RATES, percent=True), "structures proposed", "% of proposed")
+
+
+def known_figure(curves: Mapping[str, Curve]) -> go.Figure:
+    """How often the search met what is known, or what it had found itself."""
+    return _styled(_banded(curves, KNOWN, percent=True), "structures proposed", "% of valid")
+
+
+def reward_figure(curves: Mapping[str, Curve]) -> go.Figure:
+    """Mean reward and the mean of each term over valid candidates, each with its 95 % band."""
+    return _styled(_banded(curves, TERMS, percent=False), "structures proposed", "mean")
+
+
+def _banded(curves: Mapping[str, Curve], chosen: Sequence[tuple[str, str]], *, percent: bool) -> go.Figure:
+    figure, scale = go.Figure(), 100 if percent else 1
+    unit = "%{y:.1f} %" if percent else "%{y:.3f}"
+    for (name, label), color in zip(chosen, COLORS, strict=False):
         if name not in curves:
             continue
         curve = curves[name]
-        x, band = curve.structures.tolist(), f"rgba{(*_rgb(color), 0.12)}"
+        x, known = curve.structures.tolist(), np.isfinite(curve.low)
+        band = x_band = []
+        if known.any():
+            band = [*(scale * curve.high[known]), *(scale * curve.low[known][::-1])]
+            x_band = [*curve.structures[known], *curve.structures[known][::-1]]
         figure.add_trace(
             go.Scatter(
-                x=x + x[::-1],
-                y=(100 * curve.high).tolist() + (100 * curve.low).tolist()[::-1],
+                x=x_band,
+                y=band,
                 mode="lines",
                 fill="toself",
-                fillcolor=band,
+                fillcolor=f"rgba{(*_rgb(color), 0.12)}",
                 line={"width": 0},
                 hoverinfo="skip",
                 showlegend=False,
@@ -47,26 +79,16 @@ def rates_figure(curves: Mapping[str, Curve]) -> go.Figure:
         figure.add_trace(
             go.Scatter(
                 x=x,
-                y=100 * curve.rate,
+                y=scale * curve.value,
                 name=label,
                 legendgroup=name,
                 mode="lines+markers",
                 line={"color": color},
-                customdata=[f"{c} of {t}" for c, t in zip(curve.count, curve.trials, strict=True)],
-                hovertemplate="%{y:.1f} % (%{customdata})",
+                customdata=curve.trials,
+                hovertemplate=unit + " of %{customdata}",
             )
         )
-    return _styled(figure, "structures proposed", "% of proposed")
-
-
-def reward_figure(steps: Sequence[Mapping[str, Any]], terms: Mapping[str, Sequence[float]]) -> go.Figure:
-    """Mean reward and the mean of each term over valid candidates, by step."""
-    figure = go.Figure()
-    x = [row["structures"] for row in steps]
-    figure.add_trace(_line(x, [row["metrics"]["reward_mean"] for row in steps], "reward", COLORS[5]))
-    for (name, label), color in zip(TERMS, COLORS, strict=False):
-        figure.add_trace(_line(x, terms[name], label, color))
-    return _styled(figure, "structures proposed", "mean of the step")
+    return figure
 
 
 def entropy_figure(steps: Sequence[Mapping[str, Any]], target: float) -> go.Figure:

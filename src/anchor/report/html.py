@@ -12,10 +12,11 @@ from plotly.offline import get_plotlyjs
 
 from anchor.config import Config
 from anchor.report.crystal_view import crystal_figure
-from anchor.report.curves import rate_curves
-from anchor.report.figures import TERMS, entropy_figure, rates_figure, reward_figure, time_figure
+from anchor.report.curves import CURVE_COLUMNS, campaign_curves
+from anchor.report.figures import entropy_figure, known_figure, rates_figure, reward_figure, time_figure
+from anchor.report.summary import new_tally
 from anchor.search.ledger import Ledger, decode_crystal
-from anchor.search.tally import TALLY_COLUMNS, Tally
+from anchor.search.tally import Tally
 
 VIEWED = 12
 """Finds shown in three dimensions."""
@@ -48,10 +49,9 @@ def report_html(ledger: Ledger) -> str:
     """The whole page."""
     config = Config.model_validate(ledger.config)
     steps, finds, identity = ledger.step_rows(), ledger.find_rows(), ledger.identity
-    evaluation = config.evaluation
-    tally = Tally(evaluation.novel_above, evaluation.metastable_below, evaluation.stable_below)
-    rows = list(ledger.rows((*TALLY_COLUMNS, "step", *(name for name, _ in TERMS))))
-    curves = rate_curves(rows, tally)
+    tally = new_tally(config)
+    rows = [row for row in ledger.rows(CURVE_COLUMNS) if row["step"] < len(steps)]
+    curves = campaign_curves(rows, steps, tally)
     potential, prior = identity["potential"]["name"], identity["prior"]["name"]
     body = [
         "<h1>anchor campaign</h1>",
@@ -61,12 +61,13 @@ def report_html(ledger: Ledger) -> str:
         _counts(tally),
     ]
     if steps:
-        terms = {name: _step_means(rows, name, len(steps)) for name, _ in TERMS}
         body += [
             "<h2>Rates over the run, with 95 % intervals</h2>",
             _figure(rates_figure(curves)),
-            "<h2>Reward</h2>",
-            _figure(reward_figure(steps, terms)),
+            "<h2>Reward and its terms (means of valid candidates)</h2>",
+            _figure(reward_figure(curves)),
+            "<h2>Known formulas and repeats</h2>",
+            _figure(known_figure(curves)),
             *_entropy(steps, config),
             "<h2>Where the time went</h2>",
             _figure(time_figure(steps)),
@@ -160,16 +161,6 @@ def _provenance(identity: dict[str, Any], config: Config) -> str:
         f"look at the structures first. Seed {config.run.seed} and these parts give it again:</p>"
         f"<table>{rows}</table>"
     )
-
-
-def _step_means(rows: Sequence[dict[str, Any]], name: str, n_steps: int) -> list[float]:
-    """Mean of a term over the valid candidates of each step, NaN where there is none."""
-    total, count = [0.0] * n_steps, [0] * n_steps
-    for row in rows:
-        if row["valid"] and row[name] is not None:
-            total[row["step"]] += row[name]
-            count[row["step"]] += 1
-    return [t / c if c else float("nan") for t, c in zip(total, count, strict=True)]
 
 
 def _figure(figure: go.Figure) -> str:
