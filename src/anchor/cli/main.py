@@ -12,10 +12,12 @@ import sys
 import typer
 
 from anchor.cli import (
+    compare,
     compositions,
     data,
     doctor,
     energies,
+    evaluate,
     export,
     hull,
     policy,
@@ -48,6 +50,8 @@ app.command()(search.resume)
 app.command()(search.sample)
 app.command()(report.report)
 app.command()(export.export)
+app.command()(evaluate.evaluate)
+app.command()(compare.compare)
 app.command()(doctor.doctor)
 
 

@@ -96,6 +96,8 @@ class Metric:
         unit: Of a "value".
         description: One sentence.
         headline: Shown in the summary and the comparison; the others are in the files only.
+        column: Column of the table it counts or averages over all rows, '' if it is the name; paired
+            differences exist where there is such a column.
     """
 
     name: str
@@ -105,6 +107,7 @@ class Metric:
     unit: str = ""
     description: str = ""
     headline: bool = True
+    column: str = ""
 
 
 class Protocol(ABC):
@@ -162,9 +165,9 @@ class Protocol(ABC):
     """Crystals per call of `measure` and per checkpoint."""
 
 
-def over_seeds(values: Sequence[Rate | Mean]) -> Mean:
-    """Mean and standard deviation of a metric's value over sampling seeds."""
-    return Mean.of(value.value for value in values)
+def over_seeds(values: Sequence[Rate | Mean], *, count: bool = False) -> Mean:
+    """Mean and sample standard deviation of a metric over sampling seeds: of its value, or of its count k."""
+    return Mean.of(value.k if count and isinstance(value, Rate) else value.value for value in values)
 
 
 def as_plain(value: Rate | Mean) -> dict[str, Any]:

@@ -1,0 +1,278 @@
+"""`anchor evaluate`: structures, policies and composition sources under the three protocols."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from anchor.cli.common import JsonFlag, emit, print_table
+
+if TYPE_CHECKING:
+    from anchor.evaluate.outputs import Evaluation
+    from anchor.evaluate.sources import Source
+
+SELF_TEST = "self-test"
+SHOWN_FAILURES = 12
+
+
+def evaluate(
+    source: Annotated[
+        list[str],
+        typer.Argument(
+            help="Campaign folder, policy file or 'default'; random, random:flat, neutral, neutral:flat; "
+            "formulas:FILE or formulas:A,B; compositions-of:FILES; files with structures; FOLDER:finds, "
+            ":generated or :relaxed of a campaign; another evaluation's folder; self-test."
+        ),
+    ],
+    protocol: Annotated[
+        Literal["internal", "mattergen", "lemat"], typer.Option(help="How structures are judged.")
+    ] = "internal",
+    n: Annotated[
+        int | None,
+        typer.Option("-n", min=1, help="Structures per seed; default 1000, self-test 200, files all."),
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Sampling seeds; default 3, self-test 1, files what they hold.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="First sampling seed.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the results; default evaluations/SOURCE-PROTOCOL.")
+    ] = None,
+    prior: Annotated[
+        str | None,
+        typer.Option(
+            help="Realises compositions (anchor prior list); default templates-all, or a campaign's."
+        ),
+    ] = None,
+    query: Annotated[
+        Literal["cell", "reduced", "free"] | None,
+        typer.Option(
+            help="Ask the prior for the cell as proposed, for one formula unit (the paper), or let it choose "
+            "the units; default cell, for typed formulas free."
+        ),
+    ] = None,
+    elements: Annotated[
+        str | None,
+        typer.Option(
+            help="Draw compositions from: all (the paper's 84), searchable (those whose energy reference is "
+            "well determined) or a list such as Li,Fe,O; default all, for a policy those it was trained on."
+        ),
+    ] = None,
+    each_a_seed: Annotated[
+        bool, typer.Option("--each-a-seed", help="Several files with structures are one sampling seed each.")
+    ] = False,
+    label: Annotated[str | None, typer.Option(help="Name of the row in comparisons.")] = None,
+    potential: Annotated[str | None, typer.Option(help="Instead of the protocol's own.")] = None,
+    cell: Annotated[
+        bool | None,
+        typer.Option("--cell/--fixed-cell", help="internal: relax the lattice too (default), or not."),
+    ] = None,
+    gate: Annotated[
+        Literal["anchor", "lemat"] | None, typer.Option(help="internal: validity gate; default anchor.")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(min=0, help="Most steps of a relaxation.")] = None,
+    fmax: Annotated[float | None, typer.Option(help="Force at which a relaxation ends, eV/Å.")] = None,
+    optimizer: Annotated[
+        Literal["quasi-newton", "fire", "ase-bfgs", "ase-fire"] | None,
+        typer.Option(help="internal: optimiser of the relaxation; the paper's is ase-bfgs."),
+    ] = None,
+    hull: Annotated[
+        Literal["union", "dft", "potential"] | None, typer.Option(help="Hull on the bundled reference.")
+    ] = None,
+    alex_mp: Annotated[
+        Path | None, typer.Option(help="MatterGen's Alex-MP reference file: the paper's hull.")
+    ] = None,
+    pre_relax: Annotated[
+        str | None, typer.Option(help="lemat: relax with this potential before anything else.")
+    ] = None,
+    as_published: Annotated[
+        bool, typer.Option("--as-published", help="mattergen, lemat: keep the known defects of the original.")
+    ] = False,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Processor threads; they change the last digits.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda or mps.")] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Evaluate a policy, a composition source or anybody's structures; every structure keeps a row.
+
+    Stopped at any point, the same command goes on. Results: table.csv and table.jsonl (a row per structure),
+    relaxed.extxyz, generated.extxyz, summary.json. Compare several with `anchor compare`.
+
+    Examples:
+
+      anchor evaluate neutral --prior templates -n 200 --seeds 1 --potential mattersim-1m --out eval/neutral
+
+      anchor evaluate generated_crystals.extxyz --protocol mattergen
+
+      anchor evaluate eval/neutral --gate lemat --out eval/neutral-lemat      (the same relaxed structures)
+
+      anchor evaluate self-test --protocol internal -n 200
+    """
+    from anchor.config import Config, Evaluation
+    from anchor.evaluate.registry import load_protocol
+    from anchor.evaluate.run import evaluate as run
+    from anchor.evaluate.sources import find_source
+    from anchor.priors import load_prior
+
+    defaults = Evaluation()
+    chosen = find_source(source, elements=_elements(elements, potential), each_a_seed=each_a_seed)
+    testing = source == [SELF_TEST]
+    if n is None and chosen.kind == "compositions":
+        n = defaults.n
+    folder = out or Path("evaluations") / _slug(f"{chosen.name}-{protocol}")
+    _set_threads(threads, folder)
+    judge = load_protocol(
+        protocol,
+        potential=potential,
+        cell=cell,
+        gate=gate,
+        max_steps=steps,
+        fmax=fmax,
+        optimizer=optimizer,
+        hull=hull,
+        alex_mp=alex_mp,
+        pre_relax=pre_relax,
+        as_published=as_published or None,
+        device=device,
+    )
+    realiser = None
+    if chosen.kind == "compositions":
+        realiser = load_prior(prior or chosen.prior or Config().prior.name, device=device or "cpu")
+    done = run(
+        chosen,
+        judge,
+        folder,
+        n=200 if testing and n is None else n,
+        seeds=_seeds(chosen, 1 if testing and seeds is None else seeds, seed, defaults.seeds),
+        prior=realiser,
+        query=query or ("free" if chosen.identity.get("source") == "formulas" else "cell"),
+        label=label,
+        command=shlex.join(["anchor", *sys.argv[1:]]) if sys.argv[1:2] == ["evaluate"] else "",
+        on_progress=_Lines(),
+    )
+    failures = _failures(done) if testing else []
+    if json:
+        emit({"folder": folder, **done.summary, **({"failures": failures} if testing else {})})
+        return
+    _show(done)
+    if testing:
+        _show_failures(failures, done)
+
+
+def _seeds(source: Source, count: int | None, first: int, default: int) -> list[int]:
+    if source.seeds is not None:
+        return list(source.seeds if count is None else source.seeds[:count])
+    return list(range(first, first + (default if count is None else count)))
+
+
+def _elements(text: str | None, potential: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    if text == "all":
+        from anchor.chemistry.elements import VOCABULARY
+
+        return VOCABULARY
+    if text == "searchable":
+        from anchor.config import Evaluation
+        from anchor.hull.references import load_hull
+
+        return load_hull(potential or Evaluation().potential).searchable_elements
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _set_threads(threads: int | None, folder: Path) -> None:
+    """As asked, as the evaluation began, or all."""
+    import os
+
+    import torch
+
+    from anchor.evaluate.store import Store
+
+    if threads is None and Store.is_one(folder):
+        threads = Store(folder).settings["threads"]
+    torch.set_num_threads(threads or int(os.environ.get("OMP_NUM_THREADS", 0)) or os.cpu_count() or 1)
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-")
+
+
+class _Lines:
+    """Progress with an estimate of the time left: one line on a terminal, a line a minute otherwise."""
+
+    def __init__(self) -> None:
+        self._stage, self._start, self._first, self._said = "", 0.0, 0, 0.0
+
+    def __call__(self, what: str, seed: int, done: int, of: int) -> None:
+        now, stage = time.monotonic(), f"seed {seed}: {what}"
+        if stage != self._stage:  # the first block of a stage: nothing to estimate from yet
+            self._stage, self._start, self._first, self._said = stage, now, done, 0.0
+        left = (now - self._start) / max(done - self._first, 1) * (of - done)
+        estimate = f", about {left:.0f} s left" if done > self._first and done < of else ""
+        text = f"{stage} {done}/{of}{estimate}"
+        if sys.stderr.isatty():
+            print(f"\r\033[K{text}", end="\n" if done == of else "", file=sys.stderr, flush=True)
+        elif done == of or now - self._said > 60:
+            self._said = now
+            print(text, file=sys.stderr, flush=True)
+
+
+def _show(done: Evaluation) -> None:
+    from anchor.evaluate.compare import compare
+    from anchor.evaluate.render import heading, number
+
+    summary = done.summary
+    read = summary["read"]
+    typer.echo(
+        f"{read['structures']} structures read = {read['rows']} rows, {read['with_crystal']} with a crystal; "
+        + ", ".join(f"{count} {status}" for status, count in read["status"].items())
+    )
+    (group,) = compare([done], every_metric=True)
+    print_table(
+        ["metric", "value", "95 % interval"],
+        (
+            [heading(metric), number(metric, entry), _interval(metric.show, entry.low, entry.high)]
+            for metric, entry in zip(group.metrics, group.entries[0], strict=True)
+        ),
+        title=f"{done.label}, seeds {', '.join(map(str, summary['seeds']))}",
+    )
+    for key, value in done.footer.items():
+        typer.echo(f"{key}: {value}")
+    typer.echo(f"\n{done.folder / 'table.csv'}, relaxed.extxyz, summary.json")
+
+
+def _interval(show: str, low: float | None, high: float | None) -> str:
+    """Of all rows together; of a count it would say nothing that the rate does not."""
+    if low is None or high is None or show == "count":
+        return ""
+    return f"{100 * low:.1f} – {100 * high:.1f}" if show == "percent" else f"{low:.3f} – {high:.3f}"
+
+
+def _failures(done: Evaluation) -> list[dict[str, Any]]:
+    """Known crystals that a protocol does not find valid, and why."""
+    return [
+        {"file": row["file"], "formula": row["formula"], "why": row["reason"] or row.get("gate_reason") or ""}
+        for row in done.rows()
+        if not row.get("valid", True) or row["status"] == "failed"
+    ]
+
+
+def _show_failures(failures: list[dict[str, Any]], done: Evaluation) -> None:
+    from collections import Counter
+
+    total = done.summary["read"]["rows"]
+    typer.echo(f"\n{len(failures)} of {total} known crystals do not pass")
+    kinds = Counter(re.sub(r"\S*\d\S*", "…", failure["why"]) or "no reason given" for failure in failures)
+    print_table(["why", "crystals"], kinds.most_common())
+    print_table(
+        ["crystal", "formula", "why"],
+        ([f["file"], f["formula"], f["why"]] for f in failures[:SHOWN_FAILURES]),
+        title=f"the first {min(SHOWN_FAILURES, len(failures))}; all are in table.csv",
+    )

@@ -1,0 +1,101 @@
+"""Compositions to crystals by a prior, block by block, so that pairs of evaluations differ in nothing else.
+
+The random numbers of a crystal follow from (seed, block, position in the block): the same composition source
+under the same seed asks every prior with the same numbers, however far a run got before it was killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd
+from typing import Literal
+
+import numpy as np
+
+from anchor.chemistry.composition import Composition
+from anchor.chemistry.elements import NUMBER
+from anchor.data.crystals import Crystals
+from anchor.priors import Prior
+
+BLOCK = 64
+"""Compositions per call of the prior."""
+
+Query = Literal["cell", "reduced", "free"]
+"""The prior is asked for the cell as proposed, for one formula unit (the paper), or chooses the units."""
+
+
+def realise_block(
+    prior: Prior, compositions: Sequence[Composition | None], *, seed: int, block: int, query: Query
+) -> list[tuple[Crystals | None, str]]:
+    """A crystal (a batch of one) for each composition, or None and why.
+
+    Args:
+        prior: Frozen.
+        compositions: At most `BLOCK`; None has none and keeps its place.
+        seed: Of the evaluation.
+        block: Number of the block.
+        query: What is asked for.
+    """
+    reasons = ["" if c is None else unanswerable(prior, c, query) for c in compositions]
+    asked = [c if c is not None and not why else None for c, why in zip(compositions, reasons, strict=True)]
+    someone = next((c for c in asked if c is not None), None)
+    if someone is None:
+        return [(None, why) for why in reasons]
+    # Who cannot be asked for keeps its place, taken by another whose crystal is thrown away: otherwise the
+    # random numbers of all that follow would depend on which prior is asked.
+    places = [c if c is not None else someone for c in asked]
+    try:
+        made = list(_sample(prior, places, seed, block, query))
+    except Exception as first:  # others' code; reported, and everyone else gets a crystal
+        if len(places) == 1:
+            return [(None, f"the prior {prior.name} failed: {first}")]
+        return [
+            _alone(prior, c, i, len(places), seed, block, query) if c is not None else (None, why)
+            for i, (c, why) in enumerate(zip(asked, reasons, strict=True))
+        ]
+    return [_sound(prior, made[i]) if c is not None else (None, reasons[i]) for i, c in enumerate(asked)]
+
+
+def _sound(prior: Prior, crystal: Crystals) -> tuple[Crystals | None, str]:
+    """A crystal, unless its numbers are none."""
+    if np.isfinite(crystal.frac).all() and np.isfinite(crystal.lattice).all():
+        return crystal, ""
+    return None, f"the prior {prior.name} gave coordinates that are not finite"
+
+
+def unanswerable(prior: Prior, composition: Composition, query: Query) -> str:
+    """Why the prior cannot be asked for a composition, '' if it can."""
+    unknown = [symbol for symbol in composition.elements if NUMBER[symbol] not in prior.elements]
+    if unknown:
+        return f"the prior {prior.name} does not know {', '.join(unknown)}"
+    atoms = composition.n_atoms if query == "cell" else _atoms_of_one_unit(composition)
+    if atoms > prior.max_atoms:
+        return f"{atoms} atoms, the prior {prior.name} places at most {prior.max_atoms}"
+    return ""
+
+
+def _atoms_of_one_unit(composition: Composition) -> int:
+    """Atoms of one formula unit."""
+    return composition.n_atoms // gcd(*composition.counts)
+
+
+def _sample(
+    prior: Prior, compositions: Sequence[Composition], seed: int, block: int, query: Query
+) -> Crystals:
+    return prior.sample(
+        compositions,
+        seed=seed,
+        stream=("evaluate", block),
+        units=1 if query == "reduced" else None,
+        cell="free" if query == "free" else None,
+    )
+
+
+def _alone(
+    prior: Prior, composition: Composition, place: int, size: int, seed: int, block: int, query: Query
+) -> tuple[Crystals | None, str]:
+    """One composition with the random numbers of its place, after its block failed."""
+    try:
+        return _sound(prior, _sample(prior, [composition] * size, seed, block, query)[place])
+    except Exception as error:  # the border to a prior of anyone
+        return None, f"the prior {prior.name} failed: {error}"

@@ -1,0 +1,385 @@
+"""Where compositions and structures to be evaluated come from.
+
+    find_source(["default"])                    a policy: campaign folder, .safetensors file, 'default'
+    find_source(["random"]), ["neutral:flat"]   the untrained sources of the paper and their measures
+    find_source(["formulas:LiFePO4,NaCl"])      formulas, or a file of them
+    find_source(["compositions-of:mg.extxyz"])  structures stripped to their compositions ("→ CSP")
+    find_source(["mg.extxyz", "omatg.xyz"])     structures of anyone
+    find_source(["runs/a:finds"])               a campaign's own structures: finds, generated, relaxed
+    find_source(["eval/a"]), ["eval/a:relaxed"] the structures of another evaluation
+    find_source(["self-test"])                  crystals of the bundled reference
+
+A *composition source* proposes cells, which a prior then realises; a *structure source* brings its crystals.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from anchor.chemistry.composition import Composition, Compositions, parse_formula
+from anchor.chemistry.elements import SYMBOLS, VOCABULARY
+from anchor.chemistry.spaces import sample_neutral, sample_random
+from anchor.config import ActionSpace, Config
+from anchor.data.crystals import Crystals
+from anchor.data.loaders import load
+from anchor.data.reference import load_reference
+from anchor.errors import InputError, nearest
+from anchor.evaluate.protocol import RELAXED, Row
+from anchor.evaluate.store import CRYSTAL, Stage, Store
+from anchor.random import generator
+from anchor.search.draw import draw_compositions, load_any_policy, policy_file
+from anchor.search.ledger import Ledger, decode_crystal
+
+MEASURES = {"random": ("hierarchical", "flat"), "neutral": ("by-k", "flat")}
+"""Measures of the untrained sources, the default first (see `anchor.chemistry.spaces`)."""
+CAMPAIGN_SETS = ("finds", "generated", "relaxed")
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """One structure to be evaluated, or the composition it is to be made of, or why there is neither.
+
+    Attributes:
+        composition: The cell as proposed or read.
+        crystal: A batch of one; None where a prior has to make it.
+        file: Where it was read from.
+        reason: Why it could not be read; '' if it could.
+    """
+
+    composition: Composition | None
+    crystal: Crystals | None = None
+    file: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Compositions or structures by sampling seed.
+
+    Attributes:
+        name: As shown to people.
+        kind: Whether a prior is needed.
+        draw: Proposals of a seed, at most n (all there are if None).
+        identity: What decides them, for JSON.
+        seeds: The only seeds there are, for what was sampled before; None: any.
+        prior: Prior the source itself names (a campaign's own).
+        evaluation: Folder of the evaluation whose structures these are, unchanged.
+    """
+
+    name: str
+    kind: Literal["compositions", "structures"]
+    draw: Callable[[int, int | None], list[Proposal]]
+    identity: dict[str, Any] = field(default_factory=dict)
+    seeds: tuple[int, ...] | None = None
+    prior: str | None = None
+    evaluation: Store | None = None
+
+
+def find_source(
+    texts: Sequence[str], *, elements: Sequence[str] | None = None, each_a_seed: bool = False
+) -> Source:
+    """The source that people name on the command line.
+
+    Args:
+        texts: One name, or several files with structures.
+        elements: Draw from these only; None: the 84 of the paper, or those a policy was trained on.
+        each_a_seed: Several files of structures are sampling seeds 0, 1, … instead of one set.
+    """
+    if not texts:
+        raise InputError("no source is given", "give a campaign, a policy, a composition source or files")
+    if len(texts) > 1:
+        return structures([Path(text) for text in texts], each_a_seed=each_a_seed)
+    text = texts[0]
+    head, _, tail = text.partition(":")
+    if head in MEASURES:
+        return untrained(head, tail or MEASURES[head][0], tuple(elements or VOCABULARY))
+    if head == "formulas":
+        return formulas(tail)
+    if head == "compositions-of":
+        return stripped(tail, each_a_seed=each_a_seed)
+    if text == "self-test":
+        return reference_crystals()
+    place, _, part = text.rpartition(":") if _has_part(text) else (text, "", "")
+    folder = Path(place)
+    if Store.is_one(folder):
+        return earlier_evaluation(Store(folder), part or "structures")
+    if part:
+        return campaign_structures(place, part)
+    if text == "default" or text.endswith(".safetensors") or _is_campaign(text):
+        return policy(text, elements=elements)
+    if folder.exists() or folder.suffix.lower() in FILES:
+        return structures([folder], each_a_seed=each_a_seed)
+    names = [*MEASURES, "default", "self-test", "formulas:…", "compositions-of:…"]
+    raise InputError(f"there is no source '{text}', and no such file", nearest(text, names))
+
+
+FILES = frozenset({".cif", ".extxyz", ".xyz", ".zip", ".csv", ".parquet", ".json", ".vasp", ".lmdb", ".gz"})
+"""Endings of files with structures: a missing one is not taken for a misspelt source."""
+
+
+def _is_campaign(text: str) -> bool:
+    if "://" in text or (Path(text) / "ledger.db").is_file():
+        return True
+    if not text.endswith(".db") or not Path(text).is_file():
+        return False
+    try:  # an ASE database has the same ending
+        Ledger.open(text).close()
+    except InputError:
+        return False
+    return True
+
+
+def _has_part(text: str) -> bool:
+    """Whether ':finds' or the like follows the name of a folder."""
+    place, colon, part = text.rpartition(":")
+    return bool(colon) and re.fullmatch(r"[a-z-]+", part) is not None and Path(place).exists()
+
+
+# Composition sources
+
+
+def untrained(name: str, measure: str, elements: tuple[str, ...]) -> Source:
+    """Random or charge-neutral compositions without anything learned (app:composition_ladder)."""
+    if measure not in MEASURES[name]:
+        raise InputError(f"'{measure}' is not a measure of {name}", nearest(measure, MEASURES[name]))
+    sampler: Any = sample_random if name == "random" else sample_neutral
+
+    def draw(seed: int, n: int | None) -> list[Proposal]:
+        rng = generator(seed, "evaluate", name, measure)
+        return _proposed(sampler(_count(n), rng, measure, elements=elements))
+
+    identity = {"source": name, "measure": measure, "elements": list(elements)}
+    return Source(f"{name} ({measure})", "compositions", draw, identity)
+
+
+def policy(text: str, *, elements: Sequence[str] | None) -> Source:
+    """A trained policy: w at the Dirichlet mean, no sub-group mask, the elements it was trained on."""
+    network = load_any_policy(text)
+    space, prior = ActionSpace(), None
+    if _is_campaign(text):
+        config = Config.model_validate(Ledger.open(text).config)
+        space, prior = _searched(config), config.prior.name
+    else:
+        card = policy_file(text).with_suffix(".json")
+        trained = json.loads(card.read_text()).get("elements") if card.is_file() else None
+        space = ActionSpace(elements=tuple(trained) if trained else None)
+    if elements is not None:
+        space = space.model_copy(update={"elements": tuple(elements)})
+    weights = hashlib.sha256()
+    for name, tensor in sorted(network.state_dict().items()):
+        weights.update(name.encode() + tensor.cpu().numpy().tobytes())
+
+    def draw(seed: int, n: int | None) -> list[Proposal]:
+        return _proposed(draw_compositions(network, _count(n), seed=seed, space=space))
+
+    identity = {"source": "policy", "weights": weights.hexdigest(), "space": space.model_dump(mode="json")}
+    return Source(f"policy {text}", "compositions", draw, identity, prior=prior)
+
+
+def _searched(config: Config) -> ActionSpace:
+    """What a campaign could propose: its own limits, within elements of well-determined reference."""
+    if config.action_space.allow_loose_references:
+        return config.action_space
+    from anchor.hull.references import load_hull
+
+    searchable = load_hull(config.relax.potential).searchable_elements
+    wanted = config.action_space.elements or searchable
+    return config.action_space.model_copy(update={"elements": tuple(e for e in wanted if e in searchable)})
+
+
+def formulas(text: str) -> Source:
+    """A comma list, or a file with a formula per line; '#' begins a remark, a CSV's first column counts."""
+    if not text:
+        raise InputError("no formulas are given", "formulas:LiFePO4,NaCl or formulas:FILE")
+    path = Path(text)
+    if path.is_file():
+        lines = path.read_text(encoding="utf-8").splitlines()
+        typed = [line.partition("#")[0].split(",")[0].strip() for line in lines]
+        if typed and typed[0].lower() in {"formula", "composition", "reduced_formula"}:
+            del typed[0]
+        place = str(path)
+    elif "/" in text or path.suffix in {".txt", ".csv"}:
+        raise InputError(f"there is no file '{text}'")
+    else:
+        typed, place = [part.strip() for part in text.split(",")], ""
+    typed = [formula for formula in typed if formula]
+    proposals = [_typed(formula, place) for formula in typed]
+
+    def draw(_seed: int, n: int | None) -> list[Proposal]:
+        return proposals[:n]
+
+    name = f"formulas {path.name}" if place else f"formulas {', '.join(typed[:3])}" + " …" * (len(typed) > 3)
+    return Source(name, "compositions", draw, {"source": "formulas", "formulas": _digest(typed)})
+
+
+def _typed(formula: str, place: str) -> Proposal:
+    try:
+        return Proposal(parse_formula(formula), file=place)
+    except InputError as error:
+        return Proposal(None, file=place, reason=f"'{formula}': {error.message}")
+
+
+def stripped(text: str, *, each_a_seed: bool = False) -> Source:
+    """Structures of anyone, or of another evaluation, reduced to the atoms of their cells."""
+    full = find_source(text.split(","), each_a_seed=each_a_seed)
+    if full.kind != "structures":
+        raise InputError(f"'{text}' has no structures to strip", "name files with structures")
+
+    def draw(seed: int, n: int | None) -> list[Proposal]:
+        return [Proposal(p.composition, None, p.file, p.reason) for p in full.draw(seed, n)]
+
+    identity = {"source": "compositions-of", "of": full.identity}
+    return Source(f"compositions of {full.name}", "compositions", draw, identity, full.seeds)
+
+
+# Structure sources
+
+
+def structures(paths: Sequence[Path], *, each_a_seed: bool = False) -> Source:
+    """Files, folders or archives with structures. What cannot be read keeps a row, after those that can."""
+    sets = [[path] for path in paths] if each_a_seed else [list(paths)]
+    for path in paths:
+        if not path.exists():
+            load(path)  # says that it does not, and what it could be
+
+    def draw(seed: int, n: int | None) -> list[Proposal]:
+        return _first_entries(sets[seed], n)
+
+    names = ", ".join(path.name for path in paths[:3]) + " …" * (len(paths) > 3)
+    identity = {"source": "structures", "files": [[_file_hash(path) for path in one] for one in sets]}
+    return Source(names, "structures", draw, identity, seeds=tuple(range(len(sets))))
+
+
+def _first_entries(paths: list[Path], n: int | None) -> list[Proposal]:
+    """The first n entries of files, readable or not."""
+    loaded = load(paths, on_error="skip", limit=n)
+    good, bad = len(loaded), len(loaded.skipped)
+    if n is not None and loaded.n_read > n:  # bad entries among the first n push good ones out
+        tried = partial(_entries_tried, paths)
+        good = bisect_right(range(good + 1), n, key=tried) - 1
+        bad = n - good
+    found = zip(loaded.crystals[:good], loaded.source[:good], strict=True)
+    return [
+        *(Proposal(composition_of(crystal), crystal, file) for crystal, file in found),
+        *(Proposal(None, file=entry.source, reason=entry.reason) for entry in loaded.skipped[:bad]),
+    ]
+
+
+def _entries_tried(paths: list[Path], good: int) -> int:
+    """Entries up to and with the last of the first `good` readable ones."""
+    return load(paths, on_error="skip", limit=good).n_read if good else 0
+
+
+def reference_crystals() -> Source:
+    """Crystals of the bundled reference, drawn uniformly: a good protocol finds nearly all of them valid."""
+    reference = load_reference()
+
+    def draw(seed: int, n: int | None) -> list[Proposal]:
+        size = min(n or 200, len(reference.crystals))
+        chosen = generator(seed, "self-test").choice(len(reference.crystals), size=size, replace=False)
+        crystals = reference.crystals[chosen]
+        return [
+            Proposal(composition_of(crystal), crystal, str(reference.ids[i]))
+            for i, crystal in zip(chosen, crystals, strict=True)
+        ]
+
+    return Source("self-test", "structures", draw, {"source": "reference", "hash": reference.hash})
+
+
+def campaign_structures(place: str, part: str) -> Source:
+    """A campaign's own structures: refined finds, or all candidates as generated or relaxed by its reward."""
+    if part not in CAMPAIGN_SETS:
+        raise InputError(f"'{part}' is not a set of a campaign's structures", nearest(part, CAMPAIGN_SETS))
+    ledger = Ledger.open(place)
+    if part == "finds":
+        rows = [{**row, "structure": row["crystal"]} for row in ledger.find_rows()]
+    else:
+        columns = ("id", "cell", "reason", part)
+        rows = [{**row, "structure": row[part]} for row in ledger.rows(columns)]
+    if not rows:
+        raise InputError(f"the campaign '{place}' has no {part}", "run it longer")
+
+    def draw(_seed: int, n: int | None) -> list[Proposal]:
+        return [_candidate(row) for row in rows[:n]]
+
+    identity = {"source": "campaign", "part": part, "identity": ledger.identity, "n": len(rows)}
+    return Source(f"{part} of {place}", "structures", draw, identity, seeds=(0,))
+
+
+def _candidate(row: Row) -> Proposal:
+    composition = parse_formula(row["cell"])
+    number = f"candidate {row.get('candidate', row.get('id'))}"
+    if row["structure"] is None:
+        return Proposal(composition, None, number, row["reason"] or "it has no structure")
+    return Proposal(composition, decode_crystal(row["structure"]), number)
+
+
+def earlier_evaluation(store: Store, part: str) -> Source:
+    """The structures another evaluation read or generated, or relaxed; the same seeds, the same order."""
+    if part not in ("structures", "relaxed"):
+        raise InputError(f"an evaluation has no '{part}'", "choose structures or relaxed")
+    settings = store.settings
+    stage: Stage = "drawn" if part == "structures" else "measured"
+    key = CRYSTAL if part == "structures" else RELAXED
+
+    def draw(seed: int, n: int | None) -> list[Proposal]:
+        crystals = {row["index"]: row.get(key) for row in store.rows(stage, seed)}
+        return [_again(row, crystals.get(row["index"])) for row in store.rows("drawn", seed)[:n]]
+
+    return Source(
+        settings["label"] if part == "structures" else f"{settings['label']}, relaxed",
+        "structures",
+        draw,
+        {"source": "evaluation", "part": part, "settings": _digest(settings)},
+        seeds=tuple(settings["seeds"]),
+        evaluation=store if part == "structures" else None,
+    )
+
+
+def _again(row: Row, crystal: Crystals | None) -> Proposal:
+    composition = None if row["cell"] is None else parse_formula(row["cell"])
+    reason = "" if crystal is not None else row["reason"] or "it was not relaxed"
+    return Proposal(composition, crystal, row["file"], reason)
+
+
+# Pieces
+
+
+def composition_of(crystal: Crystals) -> Composition:
+    """Atoms of one crystal's cell, by atomic number."""
+    numbers, counts = np.unique(crystal.numbers, return_counts=True)
+    return Composition(tuple(SYMBOLS[z] for z in numbers), tuple(counts.tolist()))
+
+
+def _proposed(compositions: Compositions) -> list[Proposal]:
+    return [Proposal(composition) for composition in compositions]
+
+
+def _count(n: int | None) -> int:
+    assert n is not None, "a source without end needs a number"
+    return n
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _file_hash(path: Path) -> str:
+    """SHA-256 of a file, or of all files of a folder with their names."""
+    digest = hashlib.sha256()
+    for file in [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file()):
+        digest.update(file.name.encode())
+        with file.open("rb") as stream:
+            while block := stream.read(2**20):
+                digest.update(block)
+    return digest.hexdigest()
