@@ -292,12 +292,19 @@ def bv_analyzer_neutral(crystal: Crystals) -> bool:
 def symmetry_fault(crystal: Crystals) -> str:
     """Why the crystal has no CIF or no space group, '' if it has both."""
     from pymatgen.io.cif import CifWriter
-    from pymatgen.symmetry.analyzer import SpacegroupAnalyzer
 
     (structure,) = crystal.to_structures()
     str(CifWriter(structure))
-    number = SpacegroupAnalyzer(structure).get_space_group_number()
+    number = space_group_number(crystal)
     return "" if 1 <= number <= 230 else f"space group {number}"
+
+
+def space_group_number(crystal: Crystals) -> int:
+    """International number at symprec 0.01 Å."""
+    from pymatgen.symmetry.analyzer import SpacegroupAnalyzer
+
+    (structure,) = crystal.to_structures()
+    return int(SpacegroupAnalyzer(structure).get_space_group_number())
 
 
 # Distances and cells, whole batches at once
@@ -330,11 +337,10 @@ def distance_faults(crystals: Crystals, *, self_images: bool) -> list[str]:
 
 def cell_faults(crystals: Crystals) -> list[str]:
     """What is out of range of mass density, atom density, volume, lengths and angles, '' if nothing is."""
-    mass = np.bincount(crystals.owner, weights=_masses()[crystals.numbers], minlength=len(crystals))
     volume = crystals.volume
     lengths = np.linalg.norm(crystals.lattice, axis=2)
     with np.errstate(all="ignore"):  # cells of no volume give inf or NaN, which no range holds
-        density, atoms = G_PER_CM3 * mass / volume, crystals.counts / volume
+        density, atoms = mass_density(crystals), crystals.counts / volume
         unit = crystals.lattice / lengths[:, :, None]
         cosines = np.einsum("nij,nij->ni", unit, np.roll(unit, -1, axis=1))
         angles = np.degrees(np.arccos(np.clip(cosines, -1.0, 1.0)))
@@ -355,6 +361,12 @@ def cell_faults(crystals: Crystals) -> list[str]:
             wrong.append("coordinates are not finite")
         faults.append(", ".join(wrong))
     return faults
+
+
+def mass_density(crystals: Crystals) -> NDArray[np.float64]:
+    """Density of each crystal, g/cm³.  # [n]"""
+    mass = np.bincount(crystals.owner, weights=_masses()[crystals.numbers], minlength=len(crystals))
+    return G_PER_CM3 * mass / crystals.volume
 
 
 @cache
