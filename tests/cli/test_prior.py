@@ -37,6 +37,26 @@ def test_sample_json_and_z():
     assert document == again
 
 
+def test_sample_relaxed_with_energy_above_hull(tmp_path):
+    out = tmp_path / "crystals.extxyz"
+    arguments = ["--relax", "mattersim-1m", "--max-steps", "5", "--out", str(out), "--json"]
+    document = json.loads(run("sample", "NaCl", "-n", "2", "--z", "1", *arguments))
+    energies = [c["energy_above_hull_ev_per_atom"] for c in document["crystals"]]
+    assert energies == sorted(energies)
+    assert energies[0] == pytest.approx(0.0, abs=0.02), "rock salt is on the hull"
+    assert load(out).crystals.formulas == ["NaCl", "NaCl"]
+    with pytest.raises(InputError, match="exists"):
+        runner.invoke(app, ["sample", "NaCl", "--out", str(out)], catch_exceptions=False)
+
+
+def test_settings_of_the_prior_reach_it():
+    cold = json.loads(run("sample", "NaCl", "-n", "1", "--z", "2", "--set", "rattle=0.5", "--json"))
+    plain = json.loads(run("sample", "NaCl", "-n", "1", "--z", "2", "--json"))
+    assert cold["crystals"][0]["frac"] != plain["crystals"][0]["frac"]
+    with pytest.raises(InputError, match="does not take these settings"):
+        runner.invoke(app, ["test", "-n", "1", "--set", "steps=3"], catch_exceptions=False)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -117,6 +117,20 @@ def test_every_epoch_shows_every_crystal_once_and_steps_do_not_depend_on_history
     assert sorted(np.concatenate([places for places, _ in first])) == list(range(25))
 
 
+def test_steps_of_alike_crystals_show_the_same_crystals_with_fewer_sizes(some_crystals):
+    data = TrainingSet(some_crystals)
+    alike = [data.members(step, 10, seed=3, alike=6) for step in range(12)]  # two epochs of 60
+    for epoch in range(2):
+        assert set(np.concatenate(alike[6 * epoch : 6 * epoch + 6])) == set(range(60))
+    counts = data.crystals.counts
+    sizes = [len(np.unique(counts[chosen])) for chosen in alike]
+    mixed = [len(np.unique(counts[data.members(step, 10, seed=3)])) for step in range(12)]
+    assert sum(sizes) < 0.6 * sum(mixed)
+    np.testing.assert_array_equal(data.members(7, 10, seed=3, alike=6), alike[7])
+    first = [counts[chosen].mean() for chosen in alike[:6]]
+    assert first != sorted(first), "sizes come in random order"
+
+
 def test_augmentation_permutes_and_shifts_but_keeps_the_crystal(some_crystals):
     data = TrainingSet(some_crystals)
     chosen = data.crystals[data.members(0, 20, seed=0)]

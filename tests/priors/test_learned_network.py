@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 import torch
 
+from anchor.errors import InputError
 from anchor.priors.learned import crystalite, kldm, omatg
 from anchor.priors.learned.data import Batch, to_batches
 from anchor.priors.learned.network import CspNet, CspSize, nearest_distance, shells, sinusoids
@@ -174,3 +176,20 @@ def test_geometry_survives_absurd_cells():
     pairs, distance = pair_geometry(batch.frac, batch.lattice * 1e20, TINY_TRANSFORMER)
     assert torch.isfinite(pairs).all()
     assert torch.isfinite(distance).all()
+
+
+def test_a_network_of_another_process_is_taken_over_where_it_means_the_same():
+    omatg = randomised(CspNet(TINY, lattice_features=7, self_pairs=True))
+    kldm = CspNet(TINY, lattice_features=6, self_pairs=False, velocities=True)
+    fresh = {name: p.clone() for name, p in kldm.named_parameters()}
+    kldm.begin_as(omatg)
+    mine, theirs = dict(kldm.named_parameters()), dict(omatg.named_parameters())
+    assert torch.equal(mine["layers.0.message.weight"], theirs["layers.0.message.weight"])
+    waves_and_shells = torch.cat(
+        [mine["layers.1.pair.weight"][:, :24], mine["layers.1.pair.weight"][:, -16:]], dim=1
+    )
+    assert torch.equal(waves_and_shells, theirs["layers.1.pair.weight"])
+    for kept in ("layers.0.lattice.weight", "push_out.weight", "velocity_in.weight"):
+        assert torch.equal(mine[kept], fresh[kept])
+    with pytest.raises(InputError, match="differ in size"):
+        kldm.begin_as(CspNet(replace(TINY, layers=1), lattice_features=7, self_pairs=True))

@@ -348,5 +348,13 @@ def test_commands(tmp_path: Path):
     result = run(app, ["prior", "finetune", weights, "--out", str(tmp_path / "more"), "--steps", "1", *small])
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["recipe"]["learning_rate"] == 1e-4
+    assert json.loads(result.stdout)["started_from"]["steps"] == 1
+    result = run(
+        app,
+        ["prior", "train", "kldm", "--start", weights, "--out", str(tmp_path / "k"), "--steps", "1", *small],
+    )
+    assert result.exit_code == 0, result.output
+    result = run(app, ["prior", "test", "--prior", weights, "-n", "2", "--set", "steps=3", "--json"])
+    assert json.loads(result.stdout)["settings"] == {"steps": 3, "fallback": "random"}
     result = run(app, ["prior", "train", "omatgg", "--out", str(tmp_path / "x"), "--steps", "1"])
     assert isinstance(result.exception, InputError) or result.exit_code == 2

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from anchor.cli import prior_train
 from anchor.cli.common import JsonFlag, Seed, emit, print_table, progress
+
+if TYPE_CHECKING:
+    from anchor.data.crystals import Crystals
+
+ABOVE = "energy_above_hull_ev_per_atom"
+PriorName = Annotated[
+    str, typer.Option(help="Name, as in `anchor prior list`, or a .safetensors file of `anchor prior train`.")
+]
+Options = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="A setting of the prior, as steps=30 or temperature=0.5; repeat."),
+]
 
 app = typer.Typer(
     help="Structure priors: crystals for a formula, and how good they are.", no_args_is_help=True
@@ -27,46 +39,57 @@ def sample(
     z: Annotated[
         int | None, typer.Option("--z", min=1, help="Formula units per cell; chosen when not given.")
     ] = None,
-    prior: Annotated[str, typer.Option(help="Name, as in `anchor prior list`.")] = "templates-all",
+    prior: PriorName = "templates-all",
+    options: Options = None,
+    relax: Annotated[
+        str | None,
+        typer.Option(help="Relax with this potential, as mattersim-1m, and give the energy above hull."),
+    ] = None,
+    max_steps: Annotated[
+        int, typer.Option(min=1, help="Most relaxation steps, of positions and again of the cell.")
+    ] = 200,
+    fmax: Annotated[float, typer.Option(min=0.0, help="Relaxed when no force is larger, eV/Å.")] = 0.05,
     device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
     seed: Seed = 0,
     json: JsonFlag = False,
 ) -> None:
-    """Make crystals of a formula and write them, not relaxed.
+    """Make crystals of a formula and write them, as made or relaxed (positions, then the cell too).
 
-    The default prior may use every reference crystal, one of this very formula included.
+    The default prior may use every reference crystal, one of this very formula included. Relaxed crystals are
+    listed from low to high energy, above the union of the DFT hull and the potential's own.
 
     Example: anchor prior sample Li2FeSiO4 -n 8 --out crystals
-    """
-    import spglib
 
-    from anchor.data.distances import shortest_distances
+    Example: anchor prior sample Li2FeSiO4 -n 8 --relax mattersim-1m --out crystals
+    """
     from anchor.data.loaders import write
+    from anchor.errors import InputError
     from anchor.priors import load_prior
 
-    crystals = load_prior(prior, device=device).sample(formula, n, seed=seed, units=z)
-    shortest = shortest_distances(crystals)
-    per_atom = crystals.volume / crystals.counts
-    rows: list[dict[str, Any]] = []
-    for i, crystal in enumerate(crystals):
-        cell = (crystal.lattice[0], crystal.frac, crystal.numbers)
-        rows.append(
-            {
-                "id": f"{crystal.formulas[0]}-{i}",
-                "atoms": int(crystal.counts[0]),
-                "space_group": spglib.get_spacegroup(cell, symprec=0.05) or "unknown",
-                "volume_per_atom_angstrom3": round(float(per_atom[i]), 3),
-                "shortest_distance_angstrom": round(float(shortest[i]), 3),
-            }
-        )
+    if out is not None and out.exists():
+        raise InputError(f"{out} exists", "choose another --out")
+    model = load_prior(prior, device=device, **dict(prior_train.as_settings(options)))
+    crystals = model.sample(formula, n, seed=seed, units=z)
+    names = [f"{formula}-{i}" for i, formula in enumerate(crystals.formulas)]
+    energies: list[dict[str, Any]] = [{} for _ in names]
+    if relax is not None:
+        crystals, energies = _relaxed(crystals, relax, max_steps=max_steps, fmax=fmax, device=device)
+    described = [
+        {"id": name, **row, **energy}
+        for name, row, energy in zip(names, _described(crystals), energies, strict=True)
+    ]
+    order = sorted(range(len(names)), key=lambda i: _or_last(energies[i].get(ABOVE)))
+    crystals, rows = crystals[order], [described[i] for i in order]
     if out is not None:
-        write(out, crystals, [row["id"] for row in rows])
+        properties = {ABOVE: [_or_nan(row[ABOVE]) for row in rows]} if relax is not None else None
+        write(out, crystals, [row["id"] for row in rows], properties)
     if json:
         emit(
             {
                 "formula": formula,
                 "prior": prior,
                 "seed": seed,
+                "relaxed_with": relax,
                 "crystals": [
                     {**row, "numbers": c.numbers, "frac": c.frac, "lattice_angstrom": c.lattice[0]}
                     for row, c in zip(rows, crystals, strict=True)
@@ -75,11 +98,71 @@ def sample(
             }
         )
         return
-    print_table(
-        ["crystal", "atoms", "space group", "Å³/atom", "shortest distance, Å"], (row.values() for row in rows)
-    )
+    columns = ["crystal", "atoms", "space group", "Å³/atom", "shortest distance, Å"]
+    if relax is not None:
+        columns += ["relaxation", "eV/atom above hull"]
+    print_table(columns, (["" if v is None else v for v in row.values()] for row in rows))
     if out is not None:
         typer.echo(f"written to {out}")
+
+
+def _described(crystals: Crystals) -> list[dict[str, Any]]:
+    """Size, symmetry, volume and shortest distance of each crystal."""
+    import spglib
+
+    from anchor.data.distances import shortest_distances
+
+    shortest = shortest_distances(crystals)
+    per_atom = crystals.volume / crystals.counts
+    return [
+        {
+            "atoms": int(crystal.counts[0]),
+            "space_group": spglib.get_spacegroup(
+                (crystal.lattice[0], crystal.frac, crystal.numbers), symprec=0.05
+            )
+            or "unknown",
+            "volume_per_atom_angstrom3": round(float(per_atom[i]), 3),
+            "shortest_distance_angstrom": round(float(shortest[i]), 3),
+        }
+        for i, crystal in enumerate(crystals)
+    ]
+
+
+def _relaxed(
+    crystals: Crystals, potential: str, *, max_steps: int, fmax: float, device: str
+) -> tuple[Crystals, list[dict[str, Any]]]:
+    """Crystals with positions relaxed, then also the cell; what became of each, and its energy."""
+    import numpy as np
+
+    from anchor.hull import load_hull
+    from anchor.potentials import load_potential
+    from anchor.relax.engine import relax
+
+    model = load_potential(potential, device=device)
+    hull = load_hull(model)
+    for cell in (False, True):
+        found = relax(crystals, model, cell=cell, max_steps=max_steps, fmax=fmax)
+        crystals = found.crystals
+    ended = np.isin(found.status, ("converged", "capped"))
+    scores = hull.score(
+        crystals, np.where(ended, found.energy, np.nan), checkpoint_hash=model.checkpoint_hash
+    )
+    above = scores.energy_above_hull
+    return crystals, [
+        {
+            "relaxation": f"{status}: {reason}".removesuffix(": "),
+            ABOVE: round(float(above[i]), 4) if np.isfinite(above[i]) else None,
+        }
+        for i, (status, reason) in enumerate(zip(found.status, found.reason, strict=True))
+    ]
+
+
+def _or_last(energy: float | None) -> float:
+    return float("inf") if energy is None else energy
+
+
+def _or_nan(energy: float | None) -> float:
+    return float("nan") if energy is None else energy
 
 
 @app.command("test")
@@ -90,7 +173,8 @@ def measure_prior(
     split: Annotated[str, typer.Option(help="Split of the bundled reference: val or test.")] = "test",
     n: Annotated[int | None, typer.Option("-n", min=1, help="So many at random; default: all.")] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Samples per crystal; the best counts.")] = 1,
-    prior: Annotated[str, typer.Option(help="Name, as in `anchor prior list`.")] = "templates",
+    prior: PriorName = "templates",
+    options: Options = None,
     device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
     workers: Annotated[int, typer.Option(min=1, help="Processes that compare structures.")] = 1,
     seed: Seed = 0,
@@ -98,7 +182,8 @@ def measure_prior(
 ) -> None:
     """Match rate and RMSE against held-out crystals (StructureMatcher stol 0.5, angle_tol 10, ltol 0.3).
 
-    Own crystals beyond the prior's elements or size are left out, and counted.
+    Own crystals beyond the prior's elements or size are left out, and counted. A learned prior is tested
+    alone: what it cannot make is answered with random crystals (`--set fallback=templates` to change that).
 
     Example: anchor prior test --split test -n 1000 -k 20
 
@@ -108,10 +193,13 @@ def measure_prior(
 
     from anchor.data.loaders import load
     from anchor.errors import InputError
-    from anchor.priors import load_prior
+    from anchor.priors import is_learned, load_prior
     from anchor.priors.testing import held_out, measure, some
 
-    model = load_prior(prior, device=device)
+    settings = dict(prior_train.as_settings(options))
+    if is_learned(prior):
+        settings.setdefault("fallback", "random")
+    model = load_prior(prior, device=device, **settings)
     unreadable = beyond = 0
     if files:
         loaded = load(files, on_error="skip")
@@ -139,6 +227,8 @@ def measure_prior(
         "prior_hash": model.hash,
         "test_set": [str(path) for path in files] if files else split,
         "seed": seed,
+        "settings": settings,
+        "fallbacks": getattr(model, "fallbacks", 0),
         "left_out": {"unreadable": unreadable, "beyond_the_prior": beyond},
         **result.summary(),
     }

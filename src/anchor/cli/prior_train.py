@@ -49,6 +49,12 @@ def train(
     precision: Precision = "bf16",
     max_atoms: MaxAtoms = 20,
     changes: Changes = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            help="Take over what the network of this .safetensors file has in common (omatg, kldm)."
+        ),
+    ] = None,
     test: Test = 200,
     match: Match = 100,
     validate_minutes: ValidateMinutes = 20.0,
@@ -77,8 +83,9 @@ def train(
         steps=steps,
         precision=precision,
         max_atoms=max_atoms,
+        start=start,
         recipe=_recipe(lr, batch_size, schedule),
-        settings=_settings(changes),
+        settings=as_settings(changes),
     )
     rhythm = _rhythm(test, match, validate_minutes)
     _run(plan, out, rhythm, hours=hours, resume=resume, device=device, json=json)
@@ -132,7 +139,7 @@ def _recipe(lr: float | None, batch_size: int | None, schedule: str | None) -> t
     return tuple((name, value) for name, value in given.items() if value is not None)
 
 
-def _settings(changes: list[str] | None) -> tuple[tuple[str, Any], ...]:
+def as_settings(changes: list[str] | None) -> tuple[tuple[str, Any], ...]:
     """'name=value' with values as YAML reads them."""
     import yaml
 

@@ -269,6 +269,12 @@ def load_prior(name: str, *, device: str = "cpu", **options: Any) -> Prior:
     return prior
 
 
+def is_learned(name: str) -> bool:
+    """Whether a name stands for a trained network, which takes `steps`, `fallback` and `precision`."""
+    entry = ENTRIES.get(name)
+    return name.endswith(".safetensors") or (entry is not None and "learned" in entry.factory)
+
+
 def _find(place: str) -> Any:
     module, _, attribute = place.partition(":")
     try:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -356,12 +356,17 @@ def _sorted_elements(request: Request) -> tuple[NDArray[np.int64], Stoichiometry
     return numbers, tuple((counts[order] // np.gcd.reduce(counts)).tolist())
 
 
-@cache
-def _shared(split: Literal["train", "all"], options: tuple[tuple[str, Any], ...]) -> TemplatePrior:
-    return TemplatePrior(split=split, **dict(options))
+_shared = cache(TemplatePrior)
 
 
-def load(*, device: str = "cpu", split: Literal["train", "all"] = "train", **options: Any) -> TemplatePrior:
+def load(
+    *,
+    device: str = "cpu",
+    split: Literal["train", "all"] = "train",
+    temperature: float = 0.25,
+    rattle: float = 0.0,
+    supercells: Literal["fallback", "compete"] = "fallback",
+) -> TemplatePrior:
     """The template prior over the bundled reference, made once per process. It computes on the CPU always."""
     del device
-    return _shared(split, tuple(sorted(options.items())))
+    return _shared(split=split, temperature=temperature, rattle=rattle, supercells=supercells)

@@ -73,7 +73,9 @@ class Crystalite(StructureModel):
     name = "crystalite"
     moves_origin = True
     recipes: ClassVar[Mapping[str, Recipe]] = {
-        "small": Recipe(optimiser="adamw", learning_rate=5e-4, batch_size=256, clip=1.0, warmup=500),
+        "small": Recipe(
+            optimiser="adamw", learning_rate=5e-4, batch_size=128, clip=1.0, warmup=500, alike=16
+        ),
         "published": Recipe(
             optimiser="adamw",
             learning_rate=1e-4,

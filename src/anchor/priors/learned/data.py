@@ -2,7 +2,7 @@
 
 One optimiser step sees `batch_size` crystals of an endlessly reshuffled set, grouped by atom count: every
 group is a dense [b, n, …] block, so nothing is padded. Which crystals step 1,234 sees depends on the seed and
-on 1,234 alone.
+on 1,234 alone. Steps may be made of crystals of alike size (`alike`), which makes blocks larger and faster.
 """
 
 from __future__ import annotations
@@ -95,30 +95,44 @@ class TrainingSet:
     def elements(self) -> frozenset[int]:
         return frozenset(self.crystals.numbers.tolist())
 
-    def members(self, step: int, batch_size: int, seed: int) -> NDArray[np.int64]:
-        """The crystals of one step: its piece of an endless chain of shuffled epochs.  # [batch_size]"""
-        start = step * batch_size
+    def members(self, step: int, batch_size: int, seed: int, *, alike: int = 1) -> NDArray[np.int64]:
+        """The crystals of one step: its piece of an endless chain of shuffled epochs.  # [batch_size]
+
+        Args:
+            alike: The crystals of so many consecutive steps are sorted by atom count before they are dealt
+                out, and the steps come in random order: few sizes per step, hence large blocks.
+        """
+        block, place = divmod(step, alike)
+        chosen = self._chain(block * alike * batch_size, alike * batch_size, seed)
+        if alike == 1:
+            return chosen
+        chosen = chosen[np.argsort(self.crystals.counts[chosen], kind="stable")]
+        turn = generator(seed, "training sizes", block).permutation(alike)[place]
+        return chosen[turn * batch_size : (turn + 1) * batch_size]
+
+    def _chain(self, start: int, length: int, seed: int) -> NDArray[np.int64]:
+        """A piece of the endless chain of shuffled epochs.  # [length]"""
         chosen: list[NDArray[np.int64]] = []
-        missing = batch_size
-        while missing:
+        while length:
             epoch, position = divmod(start, len(self))
             order = generator(seed, "training order", epoch).permutation(len(self))
-            chosen.append(order[position : position + missing])
+            chosen.append(order[position : position + length])
             start += len(chosen[-1])
-            missing -= len(chosen[-1])
+            length -= len(chosen[-1])
         return np.concatenate(chosen)
 
     def batches(
-        self, step: int, batch_size: int, seed: int, *, translate: bool = False
+        self, step: int, batch_size: int, seed: int, *, translate: bool = False, alike: int = 1
     ) -> Iterator[tuple[NDArray[np.int64], Batch]]:
         """Groups of equal size of the step's crystals, atoms shuffled, and their places in the step's batch.
 
         Args:
             translate: Shift all atoms of each crystal by one random vector (for networks that see absolute
                 coordinates).
+            alike: See `members`.
         """
         rng = generator(seed, "training augmentation", step)
-        crystals = self.crystals[self.members(step, batch_size, seed)]
+        crystals = self.crystals[self.members(step, batch_size, seed, alike=alike)]
         for places, batch in to_batches(crystals):
             yield places, augmented(batch, rng, translate=translate)
 

@@ -128,7 +128,9 @@ class Kldm(StructureModel):
 
     name = "kldm"
     recipes: ClassVar[Mapping[str, Recipe]] = {
-        "small": Recipe(optimiser="amsgrad", learning_rate=1e-3, weight_decay=1e-12, clip=1.0),
+        "small": Recipe(
+            optimiser="amsgrad", learning_rate=1e-3, weight_decay=1e-12, batch_size=128, clip=1.0, alike=16
+        ),
         "published": Recipe(
             optimiser="amsgrad", learning_rate=1e-3, weight_decay=1e-12, batch_size=256, clip=0.0, warmup=0
         ),

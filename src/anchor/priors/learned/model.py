@@ -27,6 +27,7 @@ class Recipe:
         ema: Decay of the averaged weights per step; young averages use (1 + step)/(10 + step) where smaller.
         warmup: Steps of linear growth of the learning rate.
         schedule: constant, or cosine down to 1 % over the planned number of steps.
+        alike: Steps whose crystals are sorted by size together, so that each step sees few sizes (1: not).
     """
 
     optimiser: str = "adam"
@@ -37,6 +38,7 @@ class Recipe:
     ema: float = 0.999
     warmup: int = 200
     schedule: str = "constant"
+    alike: int = 1
 
 
 class Noise:

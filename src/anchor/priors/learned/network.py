@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from anchor.chemistry.elements import NUMBERS
 from anchor.chemistry.features import element_features
+from anchor.errors import InputError
 from anchor.priors.learned.cells import neighbour_images, wrap
 from anchor.priors.learned.data import MAX_NUMBER
 
@@ -84,6 +85,29 @@ class CspNet(nn.Module):
         if self.push_out is not None:
             nn.init.zeros_(self.push_out.weight)
 
+    @torch.no_grad()
+    def begin_as(self, other: CspNet) -> None:
+        """Take over from a network of the same size, trained for another process, what both mean alike.
+
+        That is elements, messages and updates. Features of time, cell and velocity, and the pushes, stay.
+        """
+        if self.size != other.size:
+            raise InputError("the networks differ in size", "train both with the same sizes")
+        mine, theirs = dict(self.named_parameters()), dict(other.named_parameters())
+        hidden, shells = self.size.hidden, 2 * self.size.shells
+        shared = 6 * self.size.frequencies
+        for name, value in theirs.items():
+            if name.startswith("push_out") or name not in mine:
+                continue
+            if name == "atom_in.weight":
+                mine[name][:, :hidden] = value[:, :hidden]
+            elif name.endswith("pair.weight"):
+                mine[name][:, :shared] = value[:, :shared]
+                if shells:
+                    mine[name][:, -shells:] = value[:, -shells:]
+            elif mine[name].shape == value.shape:
+                mine[name].copy_(value)
+
     def forward(
         self,
         numbers: Tensor,
@@ -117,6 +141,9 @@ class CspNet(nn.Module):
             inner, outward = shells(difference, cell, self.size.shells)
             pairs.append(inner)
         pair_features = torch.cat(pairs, dim=-1)
+        kind = frac.device.type
+        if torch.is_autocast_enabled(kind):  # once, not in every layer
+            pair_features = pair_features.to(torch.get_autocast_dtype(kind))
         for layer in self.layers:
             atoms, message = layer(atoms, pair_features, lattice_features, self_pairs=self.self_pairs)
         if self.push_out is None:

@@ -99,7 +99,7 @@ class Omatg(StructureModel):
 
     name = "omatg"
     recipes: ClassVar[Mapping[str, Recipe]] = {
-        "small": Recipe(learning_rate=1e-3, batch_size=256, clip=0.5, ema=0.999),
+        "small": Recipe(learning_rate=1.5e-3, batch_size=128, clip=0.5, ema=0.999, alike=16),
         "published": Recipe(learning_rate=6.690e-4, batch_size=1024, clip=0.5, ema=0.999, warmup=0),
     }
     log_length_mean: Tensor

@@ -16,7 +16,9 @@ from anchor.errors import InputError
 from anchor.priors.learned.card import write_cards
 from anchor.priors.learned.data import TrainingSet, reference_split, training_crystals
 from anchor.priors.learned.files import append_line, keep_until, read_json
+from anchor.priors.learned.kldm import Kldm
 from anchor.priors.learned.model import Recipe, StructureModel
+from anchor.priors.learned.omatg import Omatg
 from anchor.priors.learned.prior import LearnedPrior
 from anchor.priors.learned.training import STATE_FILE, Trainer, evaluation_loss
 from anchor.priors.learned.weights import load_model, model_from, new_model, save_model
@@ -40,7 +42,8 @@ class Plan:
         steps: Where to stop, and the length of a cosine schedule.
         precision: bf16 or fp32.
         max_atoms: Leave larger training crystals out.
-        start: Weights to start from (fine-tuning).
+        start: Weights to start from: of this model (fine-tuning), or of another one with the same kind of
+            network, whose parts that mean the same are taken over.
         recipe: Changes to the model's recipe, as (field, value).
         settings: Changes to the model's settings, as (field, value).
     """
@@ -105,6 +108,8 @@ def train(
         "recipe": asdict(trainer.recipe),
         "command": shlex.join(command),
     }
+    if plan.start is not None:
+        description["started_from"] = _past(load_model(Path(plan.start))[1]["card"])
     if state is not None:
         if state["data_hash"] != trainer.data.hash:
             raise InputError(f"{folder} was trained on other crystals than {', '.join(plan.sources)} are now")
@@ -142,14 +147,15 @@ def make_trainer(plan: Plan, device: str = "cpu") -> Trainer:
     """Data, model and optimiser of a plan, before the first step."""
     crystals = training_crystals(plan.sources)
     data = TrainingSet(crystals[np.flatnonzero(crystals.counts <= plan.max_atoms)])
-    if plan.start is not None:
-        model, card = load_model(Path(plan.start))
-        if card["name"] != plan.name:
-            raise InputError(f"{plan.start} holds weights of '{card['name']}', not of '{plan.name}'")
-        model.requires_grad_(True)
-    else:
+    model = _start(plan)
+    if model is None:
         model = fresh_model(plan)
         model.fit_statistics(data.crystals)
+        if plan.start is not None:
+            other, card = load_model(Path(plan.start))
+            if not (isinstance(model, Omatg | Kldm) and isinstance(other, Omatg | Kldm)):
+                raise InputError(f"{plan.start} holds weights of '{card['name']}', not of '{plan.name}'")
+            model.network.begin_as(other.network)
     recipe = replace(model.recipes[plan.size], **_known_fields(plan.recipe, Recipe, "recipe"))
     return Trainer(
         model,
@@ -160,6 +166,14 @@ def make_trainer(plan: Plan, device: str = "cpu") -> Trainer:
         precision=plan.precision,
         device=device,
     )
+
+
+def _start(plan: Plan) -> StructureModel | None:
+    """The model to fine-tune, or None where there is none of this name."""
+    if plan.start is None:
+        return None
+    model, card = load_model(Path(plan.start))
+    return model.requires_grad_(True) if card["name"] == plan.name else None
 
 
 def fresh_model(plan: Plan) -> StructureModel:
@@ -174,6 +188,12 @@ def fresh_model(plan: Plan) -> StructureModel:
             torch.manual_seed(plan.seed)
             model = model_from(plan.name, {**model.settings(), **settings})
     return model
+
+
+def _past(card: dict[str, Any]) -> dict[str, Any]:
+    """What a card says of the training it describes, and of what that one started from."""
+    kept = ("plan", "recipe", "data_hash", "data_crystals", "steps", "epochs", "hours", "started_from")
+    return {name: card[name] for name in kept if name in card}
 
 
 def _known_fields(changes: Sequence[tuple[str, Any]], kind: type, what: str) -> dict[str, Any]:

@@ -98,7 +98,13 @@ class Trainer:
         recipe = self.recipe
         self.optimiser.zero_grad(set_to_none=True)
         groups = list(
-            self.data.batches(self.step, recipe.batch_size, self.seed, translate=self.model.moves_origin)
+            self.data.batches(
+                self.step,
+                recipe.batch_size,
+                self.seed,
+                translate=self.model.moves_origin,
+                alike=recipe.alike,
+            )
         )
         totals = entries_of(self.model, [(len(b), b.n_atoms) for _, b in groups])
         times = even_times(recipe.batch_size, self.seed, self.step)
