@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from anchor.cli.common import JsonFlag, emit, print_table
+from anchor.errors import InputError
 
 if TYPE_CHECKING:
     from anchor.evaluate.outputs import Evaluation
+    from anchor.evaluate.protocol import Protocol
     from anchor.evaluate.sources import Source
 
 SELF_TEST = "self-test"
@@ -94,6 +96,9 @@ def evaluate(
     as_published: Annotated[
         bool, typer.Option("--as-published", help="mattergen, lemat: keep the known defects of the original.")
     ] = False,
+    official: Annotated[
+        bool, typer.Option("--official", help="mattergen: also run the installed package, side by side.")
+    ] = False,
     threads: Annotated[
         int | None, typer.Option(min=1, help="Processor threads; they change the last digits.")
     ] = None,
@@ -128,6 +133,8 @@ def evaluate(
         n = defaults.n
     folder = out or Path("evaluations") / _slug(f"{chosen.name}-{protocol}")
     _set_threads(threads, folder)
+    if official and protocol != "mattergen":
+        raise InputError(f"there is no official package for the {protocol} protocol", "leave --official out")
     judge = load_protocol(
         protocol,
         potential=potential,
@@ -158,12 +165,22 @@ def evaluate(
         on_progress=_Lines(),
     )
     failures = _failures(done) if testing else []
+    beside = _official(judge, done) if official else []
     if json:
-        emit({"folder": folder, **done.summary, **({"failures": failures} if testing else {})})
+        emit(
+            {
+                "folder": folder,
+                **done.summary,
+                **({"failures": failures} if testing else {}),
+                **({"official": {name: theirs for name, _, theirs in beside}} if official else {}),
+            }
+        )
         return
     _show(done)
     if testing:
         _show_failures(failures, done)
+    if official:
+        print_table(["metric", "anchor", "mattergen"], beside, title="the installed mattergen")
 
 
 def _seeds(source: Source, count: int | None, first: int, default: int) -> list[int]:
@@ -253,6 +270,19 @@ def _interval(show: str, low: float | None, high: float | None) -> str:
     if low is None or high is None or show == "count":
         return ""
     return f"{100 * low:.1f} – {100 * high:.1f}" if show == "percent" else f"{low:.3f} – {high:.3f}"
+
+
+def _official(judge: Protocol, done: Evaluation) -> list[tuple[str, float | None, float | None]]:
+    """Every metric by us and by the installed package, on the same structures of all seeds."""
+    from anchor.evaluate.mattergen import MatterGenProtocol
+    from anchor.evaluate.official import side_by_side
+    from anchor.evaluate.store import CRYSTAL, Store
+
+    assert isinstance(judge, MatterGenProtocol)
+    store = Store(done.folder)
+    drawn = [row[CRYSTAL] for seed in done.summary["seeds"] for row in store.rows("drawn", seed)]
+    theirs = judge.official([crystal for crystal in drawn if crystal is not None])
+    return side_by_side(judge.metrics(done.rows()), theirs)
 
 
 def _failures(done: Evaluation) -> list[dict[str, Any]]:

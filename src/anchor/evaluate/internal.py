@@ -179,11 +179,17 @@ class InternalProtocol(Protocol):
         relaxed: Sequence[Crystals | None],
     ) -> list[Row]:
         """Gate, novelty, known formulas, and the paper's flags."""
+        blank: Row = dict.fromkeys(LEMAT_COLUMNS if self._lemat else ())
+        blank |= {"bonds_ok": None, "bond_ratio": None, "valid": False, "gate_reason": ""}
+        blank |= {"novelty": None, "novelty_branch": None}
         flags: list[Row] = [
-            {"charge_ok": ok, "bonds_ok": None, "bond_ratio": None, "valid": False, "gate_reason": "",
-             "novelty": None, "known_in": ",".join(sorted(self.reference.known(row["formula"] or "")))}
+            {
+                "charge_ok": ok,
+                **blank,
+                "known_in": ",".join(sorted(self.reference.known(row["formula"] or ""))),
+            }
             for row, ok in zip(rows, charges(rows), strict=True)
-        ]  # fmt: skip
+        ]
         there = [i for i, crystal in enumerate(relaxed) if crystal is not None]
         crystals = Crystals.concatenate(crystal for crystal in relaxed if crystal is not None)
         if there:
@@ -209,13 +215,9 @@ class InternalProtocol(Protocol):
             flag |= {"bonds_ok": bonds.ok[place], "bond_ratio": bonds.tightest[place]}
             if checks is not None:
                 check = checks[place]
-                flag |= {
-                    "lemat_charge_ok": check.charge_ok,
-                    "lemat_distance_ok": check.distance_ok,
-                    "lemat_plausibility_ok": check.plausibility_ok,
-                    "valid": check.valid,
-                    "gate_reason": "; ".join(check.reasons),
-                }
+                parts = (check.charge_ok, check.distance_ok, check.plausibility_ok)
+                flag |= dict(zip(LEMAT_COLUMNS, parts, strict=True))
+                flag |= {"valid": check.valid, "gate_reason": "; ".join(check.reasons)}
             else:
                 faults = [] if flag["charge_ok"] else ["not charge-neutral"]
                 if not bonds.ok[place]:
@@ -283,6 +285,7 @@ class InternalProtocol(Protocol):
 FLAGS = ("valid", "unique", "novel", "metastable", "stable", "msun", "sun", "known", "known_anywhere",
          "new_msun", "new_sun")  # fmt: skip
 """Yes-or-no columns that the rates count."""
+LEMAT_COLUMNS = ("lemat_charge_ok", "lemat_distance_ok", "lemat_plausibility_ok")
 
 
 def charges(rows: Sequence[Row]) -> list[bool | None]:

@@ -235,11 +235,16 @@ def stripped(text: str, *, each_a_seed: bool = False) -> Source:
     if full.kind != "structures":
         raise InputError(f"'{text}' has no structures to strip", "name files with structures")
 
+    # One set of compositions can be realised under any number of seeds, several have one seed each
+    only = full.seeds[0] if full.seeds is not None and len(full.seeds) == 1 else None
+
     def draw(seed: int, n: int | None) -> list[Proposal]:
-        return [Proposal(p.composition, None, p.file, p.reason) for p in full.draw(seed, n)]
+        found = full.draw(seed if only is None else only, n)
+        return [Proposal(p.composition, None, p.file, p.reason) for p in found]
 
     identity = {"source": "compositions-of", "of": full.identity}
-    return Source(f"compositions of {full.name}", "compositions", draw, identity, full.seeds)
+    seeds = full.seeds if only is None else None
+    return Source(f"compositions of {full.name}", "compositions", draw, identity, seeds)
 
 
 # Structure sources
