@@ -11,6 +11,8 @@ from anchor.data.crystals import Crystals
 
 LARGEST_RMSD = 0.5
 """Of MatterGen, in units of (V/n)^(1/3): what a pair without a match counts."""
+LARGEST_VOLUME_RATIO = 8.0
+"""Beyond this no lattice vectors within its tolerances (lengths 50 %, angles 10°) span both cells."""
 
 
 def mattergen_rmsd(relaxed: Structure, original: Structure, *, as_published: bool = False) -> float:
@@ -32,12 +34,14 @@ def mattergen_rmsd(relaxed: Structure, original: Structure, *, as_published: boo
         .get_reduced_structure(reduction_algo="LLL")
     )
     matcher = StructureMatcher(ltol=0.5, stol=LARGEST_RMSD, angle_tol=10, scale=False, attempt_supercell=True)
-    match = matcher.get_rms_dist(relaxed, primitive)
+    sizes = relaxed.volume / len(relaxed), primitive.volume / len(primitive)
+    hopeless = max(sizes) > LARGEST_VOLUME_RATIO * min(sizes)  # the search for lattices would take minutes
+    match = None if hopeless else matcher.get_rms_dist(relaxed, primitive)
     if as_published:
         parameters = np.mean([relaxed.lattice.parameters, primitive.lattice.parameters], axis=0)
         volume_per_atom = Lattice.from_parameters(*parameters).volume / len(relaxed)
     else:
-        volume_per_atom = (relaxed.volume / len(relaxed) + primitive.volume / len(primitive)) / 2
+        volume_per_atom = sum(sizes) / 2
     return float((LARGEST_RMSD if match is None else match[0]) * volume_per_atom ** (1 / 3))
 
 
