@@ -8,7 +8,6 @@ from functools import cache
 from math import exp, log, nan
 
 import numpy as np
-from ase.data import covalent_radii
 from numpy.typing import NDArray
 
 from anchor.chemistry.elements import SYMBOLS
@@ -28,7 +27,7 @@ PRODUCTION_WEIGHT, RESERVE_WEIGHT = 0.25, 0.75
 def size_columns(crystals: Crystals) -> list[dict[str, float]]:
     """The columns of `SIZE_BINS` of each crystal. Packing: spheres of covalent radius, at most 1.  # n"""
     lengths = np.linalg.norm(crystals.lattice, axis=2)
-    spheres = 4 / 3 * np.pi * covalent_radii[crystals.numbers] ** 3
+    spheres = 4 / 3 * np.pi * _covalent_radii()[crystals.numbers] ** 3
     filled = np.bincount(crystals.owner, weights=spheres, minlength=len(crystals))
     columns = [mass_density(crystals), *lengths.T, np.minimum(filled / crystals.volume, 1.0)]
     return [dict(zip(SIZE_BINS, map(float, values), strict=True)) for values in zip(*columns, strict=True)]
@@ -71,6 +70,14 @@ def supply_risk(crystals: Crystals) -> NDArray[np.float64]:
         [np.bincount(crystals.owner, weights=shares * column, minlength=len(crystals)) for column in table.T],
         axis=1,
     )
+
+
+@cache
+def _covalent_radii() -> NDArray[np.float64]:
+    """pymatgen's by atomic number, Å; 0 where it has none (beyond curium).  # [119]"""
+    from pymatgen.analysis.molecule_structure_comparator import CovalentRadius
+
+    return np.array([CovalentRadius.radius.get(symbol, 0.0) for symbol in SYMBOLS])
 
 
 @cache
