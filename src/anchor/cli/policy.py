@@ -286,6 +286,26 @@ def check(
     )
 
 
+@app.command()
+def save(
+    campaign: Annotated[str, typer.Argument(help="Folder of a campaign, ledger file or database URL.")],
+    out: Annotated[Path, typer.Option(help="Policy file to write (.safetensors); a card goes beside it.")],
+    json: JsonFlag = False,
+) -> None:
+    """Write the policy a campaign has learned to a file, with a card: settings, counts, what it started from.
+
+    Example: anchor policy save runs/mine --out mine.safetensors
+    """
+    from anchor.search.ledger import Ledger
+    from anchor.search.policy_card import save_policy
+
+    card = save_policy(Ledger.open(campaign), out, command=_command())
+    if json:
+        emit(card)
+        return
+    print(f"written to {out}; start a search from it: anchor search --set policy.start_from={out}")
+
+
 def _estimator(
     surrogate: Path | None, plausibility: Path | None, settings: FindSettings
 ) -> tuple[Estimator, dict[str, Any]]:

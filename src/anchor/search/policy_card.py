@@ -1,0 +1,66 @@
+"""The policy of a campaign as a file of its own, with a card that says where it comes from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from anchor.config import Config
+from anchor.errors import InputError
+from anchor.policy import weights
+from anchor.search.draw import policy_file
+from anchor.search.ledger import Ledger
+from anchor.search.tally import TALLY_COLUMNS, Tally
+from anchor.search.warm_start import write_card
+
+BINS = 16
+"""Points of the curve on the card."""
+
+
+def save_policy(ledger: Ledger, out: Path, *, command: str) -> dict[str, Any]:
+    """Write a campaign's latest policy (.safetensors) and its card (.json beside it); returns the card."""
+    state = ledger.state()
+    if not state:
+        raise InputError("the campaign has no policy", "it has not finished a step, or it learned nothing")
+    data = weights.save(weights.load_policy(state))
+    config = Config.model_validate(ledger.config)
+    rows = list(ledger.rows(TALLY_COLUMNS))
+    total, curve, size = Tally(), [], -(-len(rows) // BINS)
+    for first in range(0, len(rows), size):
+        before = dict(total.counts)
+        total.add_all(rows[first : first + size])
+        gained = {name: total.counts[name] - before[name] for name in ("valid", "metastable", "msun", "sun")}
+        curve.append({"structures": total.proposed, "n": total.proposed - first, **gained})
+    card = {
+        "command": command,
+        "what": "composition policy after a campaign of real relaxations",
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "seed": config.run.seed,
+        "config": {
+            name: getattr(config, name).model_dump(mode="json")
+            for name in ("run", "policy", "grpo", "entropy", "reward", "prior", "relax", "hull")
+        },
+        "identity": ledger.identity,
+        "proposed": total.proposed,
+        "counts": total.counts,
+        "curve": curve,
+        "started_from": _parent(config.policy.start_from),
+    }
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_bytes(data)
+    write_card(out.with_suffix(".json"), card)
+    return card
+
+
+def _parent(start_from: str | None) -> dict[str, Any] | None:
+    """Hash and card of the policy a campaign started from, None if it started untrained."""
+    if start_from is None:
+        return None
+    path = policy_file(start_from)
+    card = path.with_suffix(".json")
+    return {
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        "card": json.loads(card.read_text()) if card.is_file() else None,
+    }
