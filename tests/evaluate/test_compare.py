@@ -10,7 +10,7 @@ from toy_protocol import ToyProtocol
 from anchor.errors import InputError
 from anchor.evaluate.compare import compare, paired_differences
 from anchor.evaluate.outputs import Evaluation
-from anchor.evaluate.render import difference_rows, document, latex, markdown, table_csv
+from anchor.evaluate.render import difference_rows, document, latex, markdown, stacked_cells, table_csv
 from anchor.evaluate.run import evaluate
 from anchor.evaluate.sources import find_source
 from anchor.priors import load_prior
@@ -86,6 +86,15 @@ def test_formats(three: dict[str, Evaluation]) -> None:
     rows = document(groups)[0]["rows"]
     assert rows[0]["metrics"]["unique"]["k"] == 10
     assert rows[0]["seeds"] == [0, 1]
+
+
+def test_terminal_cells_are_narrow_and_two_rows_have_no_second_best(three: dict[str, Evaluation]) -> None:
+    (group,) = compare([three["a"], three["b"]])
+    rows = stacked_cells(group)
+    assert rows[0][:2] == ["a & templates", "12"]
+    assert rows[0][3] == "83.3*\n±0.0\n10"
+    assert max(len(line) for row in rows for cell in row[1:] for line in cell.split("\n")) <= 7
+    assert {entry.rank for row in group.entries for entry in row} <= {0, 1}
 
 
 def test_paired_differences_count_pairs(three: dict[str, Evaluation]) -> None:

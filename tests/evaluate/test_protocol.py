@@ -52,3 +52,12 @@ def test_load_protocol_refuses_what_it_does_not_know() -> None:
         load_protocol("internal", pre_relax="chgnet", gate=None)
     with pytest.raises(InputError, match="not a gate"):
         load_protocol("internal", gate="paper")
+
+
+def test_fault_is_told_from_the_columns() -> None:
+    protocol = load_protocol("internal")
+    good = {"status": "measured", "reason": "", "valid": True, "gate_reason": ""}
+    assert protocol.fault(good) == ""
+    assert protocol.fault({**good, "valid": False, "gate_reason": "not neutral"}) == "not neutral"
+    assert protocol.fault({**good, "status": "failed", "reason": "unreadable"}) == "unreadable"
+    assert protocol.fault({**good, "comp_validity": False}) == "comp_validity"

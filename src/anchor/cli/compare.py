@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -53,9 +54,10 @@ def compare(
     else:
         for group in groups:
             head = ["", "N", *(render.heading(metric) for metric in group.metrics)]
-            print_table(head, render.cells(group, "table"))
+            wide = not sys.stdout.isatty()  # files and pipes have room
+            print_table(head, render.cells(group, "table") if wide else render.stacked_cells(group))
             typer.echo(f"{render.footer_text(group.footer)}\n")
-        typer.echo(render.LEGEND["table"] + "; ± is the standard deviation over seeds")
+        typer.echo(f"{render.LEGEND['table']}; ± is the standard deviation over seeds, then the count of N")
 
 
 def _paired(evaluations: list[Evaluation], json: bool) -> None:

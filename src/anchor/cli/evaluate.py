@@ -70,7 +70,9 @@ def evaluate(
         bool, typer.Option("--each-a-seed", help="Several files with structures are one sampling seed each.")
     ] = False,
     label: Annotated[str | None, typer.Option(help="Name of the row in comparisons.")] = None,
-    potential: Annotated[str | None, typer.Option(help="Instead of the protocol's own.")] = None,
+    potential: Annotated[
+        str | None, typer.Option(help="Instead of the protocol's own; lemat: an ensemble, joined by '+'.")
+    ] = None,
     cell: Annotated[
         bool | None,
         typer.Option("--cell/--fixed-cell", help="internal: relax the lattice too (default), or not."),
@@ -85,7 +87,10 @@ def evaluate(
         typer.Option(help="internal: optimiser of the relaxation; the paper's is ase-bfgs."),
     ] = None,
     hull: Annotated[
-        Literal["union", "dft", "potential"] | None, typer.Option(help="Hull on the bundled reference.")
+        str | None,
+        typer.Option(
+            help="union, dft or potential, on the bundled reference; lemat: also lemat-bulk, mp-20."
+        ),
     ] = None,
     alex_mp: Annotated[
         Path | None, typer.Option(help="MatterGen's Alex-MP reference file: the paper's hull.")
@@ -137,7 +142,8 @@ def evaluate(
         raise InputError(f"there is no official package for the {protocol} protocol", "leave --official out")
     judge = load_protocol(
         protocol,
-        potential=potential,
+        potential=potential if protocol != "lemat" else None,
+        ensemble=potential if protocol == "lemat" else None,
         cell=cell,
         gate=gate,
         max_steps=steps,
@@ -164,7 +170,7 @@ def evaluate(
         command=shlex.join(["anchor", *sys.argv[1:]]) if sys.argv[1:2] == ["evaluate"] else "",
         on_progress=_Lines(),
     )
-    failures = _failures(done) if testing else []
+    failures = _failures(judge, done) if testing else []
     beside = _official(judge, done) if official else []
     if json:
         emit(
@@ -285,12 +291,12 @@ def _official(judge: Protocol, done: Evaluation) -> list[tuple[str, float | None
     return side_by_side(judge.metrics(done.rows()), theirs)
 
 
-def _failures(done: Evaluation) -> list[dict[str, Any]]:
+def _failures(judge: Protocol, done: Evaluation) -> list[dict[str, Any]]:
     """Known crystals that a protocol does not find valid, and why."""
     return [
-        {"file": row["file"], "formula": row["formula"], "why": row["reason"] or row.get("gate_reason") or ""}
+        {"file": row["file"], "formula": row["formula"], "why": why}
         for row in done.rows()
-        if not row.get("valid", True) or row["status"] == "failed"
+        if (why := judge.fault(row))
     ]
 
 
@@ -299,7 +305,9 @@ def _show_failures(failures: list[dict[str, Any]], done: Evaluation) -> None:
 
     total = done.summary["read"]["rows"]
     typer.echo(f"\n{len(failures)} of {total} known crystals do not pass")
-    kinds = Counter(re.sub(r"\S*\d\S*", "…", failure["why"]) or "no reason given" for failure in failures)
+    if not failures:
+        return
+    kinds = Counter(re.sub(r"\S*\d\S*", "…", failure["why"]) for failure in failures)
     print_table(["why", "crystals"], kinds.most_common())
     print_table(
         ["crystal", "formula", "why"],

@@ -81,7 +81,7 @@ def _entry(evaluation: Evaluation, metric: Metric) -> Entry:
 
 
 def _ranked(metric: Metric, entries: list[Entry]) -> list[Entry]:
-    """Mark best and second best; equal values share a rank, a missing one is never ranked.
+    """Mark best and, of three or more, second best; equal values share a rank, a missing one has none.
 
     Counts are compared between evaluations of equal size only.
     """
@@ -90,7 +90,8 @@ def _ranked(metric: Metric, entries: list[Entry]) -> list[Entry]:
         return entries
     values = {entry.mean for entry in entries if entry.mean is not None}
     order = sorted(values, reverse=metric.better == "high")
-    rank = {value: place for place, value in enumerate(order[:2], start=1)}
+    marked = order[: 2 if len(entries) > 2 else 1]
+    rank = {value: place for place, value in enumerate(marked, start=1)}
     return [
         Entry(**{**vars(entry), "rank": 0 if entry.mean is None else rank.get(entry.mean, 0)})
         for entry in entries

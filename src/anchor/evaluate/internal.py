@@ -74,11 +74,10 @@ class InternalProtocol(Protocol):
         ),
         Metric("new_msun", "New MSUN", "count", "high", description="MSUN with a formula known nowhere"),
         Metric("new_sun", "New SUN", "count", "high", description="SUN with a formula known nowhere"),
-        Metric("bonds_ok", "Bond", description="relaxed structure passes the bond check"),
-        Metric("charge_ok", "Charge", description="the cell as proposed can be charge-neutral"),
-        Metric(
-            "energy_above_hull", "E_hull", "value", "low", "eV/atom", "mean over valid, scored structures"
-        ),
+        Metric("bonds_ok", "Bond", description="relaxed structure passes the bond check", headline=False),
+        Metric("charge_ok", "Charge", description="the cell as proposed can be neutral", headline=False),
+        Metric("energy_above_hull", "E_hull", "value", "low", "eV/atom", "mean over valid, scored structures",
+               headline=False),
         Metric("failed", "Failed", "percent", "low", description="not read, not realised or not relaxed",
                headline=False),
         Metric("not_scored", "Not scored", "percent", None, description="relaxed, but no hull for an element",

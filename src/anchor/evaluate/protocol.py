@@ -164,6 +164,21 @@ class Protocol(ABC):
     chunk: int = 16
     """Crystals per call of `measure` and per checkpoint."""
 
+    def fault(self, row: Row) -> str:
+        """Why a finished row failed or is not valid, '' if it is: what the self-test lists.
+
+        Told from the columns `valid` and `…validity`, and from those that give reasons (`…reason`, `…fault`).
+        """
+        refused = [
+            name
+            for name, value in row.items()
+            if value is False and (name == "valid" or name.endswith("validity"))
+        ]
+        if row["status"] != "failed" and not refused:
+            return ""
+        why = [str(value) for name, value in row.items() if value and name.endswith(("reason", "fault"))]
+        return "; ".join(why or refused or ["failed"])
+
 
 def over_seeds(values: Sequence[Rate | Mean], *, count: bool = False) -> Mean:
     """Mean and sample standard deviation of a metric over sampling seeds: of its value, or of its count k."""

@@ -37,6 +37,14 @@ def number(metric: Metric, entry: Entry, *, plus_minus: str = " ± ", counts: bo
     return text
 
 
+def stacked(metric: Metric, entry: Entry) -> str:
+    """The same in lines, for a terminal: the number, its spread over seeds, its count."""
+    first, _, spread = number(metric, entry, plus_minus="\n±", counts=False).partition("\n")
+    mark = MARKS["table"].get(entry.rank, "{}")
+    count = f"{entry.k}" if metric.show == "percent" and entry.k is not None else ""
+    return "\n".join(line for line in (mark.format(first), spread, count) if line)
+
+
 def heading(metric: Metric) -> str:
     """'Valid %', 'Known', 'E_hull eV/atom'."""
     return f"{metric.label} {'%' if metric.show == 'percent' else metric.unit}".strip()
@@ -55,6 +63,14 @@ def cells(group: Group, form: str, **options: Any) -> list[list[str]]:
             ),
         ]
         for evaluation, row in zip(group.evaluations, group.entries, strict=True)
+    ]
+
+
+def stacked_cells(group: Group) -> list[list[str]]:
+    """Rows of numbers in lines, narrow enough for a terminal."""
+    return [
+        [label, n, *(stacked(metric, entry) for metric, entry in zip(group.metrics, row, strict=True))]
+        for (label, n, *_), row in zip(cells(group, "table"), group.entries, strict=True)
     ]
 
 
