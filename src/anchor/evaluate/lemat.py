@@ -81,7 +81,9 @@ class LematProtocol(Protocol):
         Metric("distance_valid_count", "Distance", headline=False),
         Metric("plausibility_valid_count", "Plausible", headline=False),
         Metric("unique_count", "Unique", description="Valid, first of its kind."),
-        Metric("novel_count", "Novel", headline=False, description="Valid, matches no reference structure."),
+        Metric(
+            "novel_count", "Novel all", headline=False, description="Valid, matches no reference structure."
+        ),
         Metric("unique_novel_count", "Novel", description="Valid, unique and novel: the paper's column."),
         Metric("metastable_or_stable_count", "Meta", description="Valid, mean E_hull ≤ 0.1 eV/atom."),
         Metric("stable_count", "Stable", description="Valid, mean E_hull ≤ 0."),
@@ -266,7 +268,7 @@ class LematProtocol(Protocol):
                 "formation_energy_ev_per_atom": counted["formation"][i],
                 "energy_above_hull_ev_per_atom": above[i],
                 "ensemble_std_ev_per_atom": counted["std"][i],
-                "n_potentials": counted["n"][i],
+                "n_potentials": int(counted["n"][i]),
                 "energy_above_hull_as_submitted_ev_per_atom": energies[0]["mean"][i],
                 "energy_above_hull_relaxed_ev_per_atom": energies[1]["mean"][i],
                 **{f"{p}_above_hull_ev_per_atom": counted[p][i] for p in self.names},
@@ -394,6 +396,8 @@ class LematProtocol(Protocol):
             "max_steps": self.max_steps,
             "fmax": self.fmax,
             "as_published": self.as_published,  # decides own images and displacements
+            "device": self.device,
+            "chunk": self.chunk,
             "packages": {name: version(name) for name in ("smact", "pymatgen", "spglib")},
         }
 

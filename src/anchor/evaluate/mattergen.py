@@ -16,13 +16,13 @@ from collections.abc import Sequence
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from anchor.chemistry.elements import SYMBOLS
 from anchor.data.crystals import Crystals
-from anchor.errors import MissingDependencyError
+from anchor.errors import InputError, MissingDependencyError, nearest
 from anchor.evaluate.disordered import DisorderedMatcher
 from anchor.evaluate.displacement import mattergen_rmsd_of
 from anchor.evaluate.kinds import KnownStructures, chemical_systems, first_of_kind, matches_in
@@ -98,6 +98,8 @@ class MatterGenProtocol(Protocol):
         pair_seconds: float = 60.0,
         device: str = "cpu",
     ) -> None:
+        if hull not in get_args(Kind):
+            raise InputError(f"there is no hull '{hull}'", nearest(hull, get_args(Kind)))
         self._potential, self.device = potential, device
         self.max_steps, self.fmax = max_steps, fmax
         self.alex_mp = None if alex_mp is None else Path(alex_mp)
@@ -293,6 +295,8 @@ class MatterGenProtocol(Protocol):
             "max_steps": self.max_steps,
             "fmax": self.fmax,
             "as_published": self.as_published,  # decides the RMSD
+            "device": self.device,
+            "chunk": self.chunk,
             "smact": version("smact"),
             "pymatgen": version("pymatgen"),
         }
