@@ -28,7 +28,7 @@ OUTPUTS = ("table.csv", "table.jsonl", "generated.extxyz", "relaxed.extxyz", "su
 def files(tmp_path: Path, small: Crystals) -> Path:
     """Ten structures and one that cannot be read."""
     write(tmp_path / "in" / "a.extxyz", small[:10])
-    (tmp_path / "in" / "b.cif").write_text("data_x\n_cell_length_a ?\n")
+    (tmp_path / "in" / "b.extxyz").write_text("what is this\n")
     return tmp_path / "in"
 
 
@@ -42,7 +42,7 @@ def test_every_structure_keeps_a_row(files: Path, tmp_path: Path, small: Crystal
     assert done.summary["read"]["structures"] == done.summary["read"]["rows"] == len(rows) == 11
     assert [row["index"] for row in rows] == list(range(11))
     assert rows[-1]["status"] == "failed"
-    assert "b.cif" in rows[-1]["file"]
+    assert "b.extxyz" in rows[-1]["file"]
     assert [row["formula"] for row in rows[:-1]] == small[:10].formulas
     # brute-force counts
     volumes = 1.1**3 * small[:10].volume / small[:10].counts

@@ -56,18 +56,27 @@ def test_structures_keep_a_row_even_unread(tmp_path: Path, small: Crystals) -> N
     write(tmp_path / "a_good.extxyz", small[:3])
     (tmp_path / "b_bad.cif").write_text("data_nothing\n_cell_length_a what\n")
     write(tmp_path / "c_good.extxyz", small[3:5])
-    found = find_source([str(tmp_path)]).draw(0, None)
-    assert [p.composition is not None for p in found] == [True] * 5 + [False]
+    names = [str(path) for path in sorted(tmp_path.iterdir())]
+
+    def readable(n: int | None) -> list[bool]:
+        return [p.composition is not None for p in find_source(names).draw(0, n)]
+
+    found = find_source(names).draw(0, None)
+    assert readable(None) == [True] * 5 + [False]
     assert "b_bad.cif" in found[-1].file
     assert found[-1].reason
-    # the first four entries are three good ones and the bad one
-    assert [p.composition is not None for p in find_source([str(tmp_path)]).draw(0, 4)] == [True] * 3 + [
-        False
-    ]
-    assert [p.composition is not None for p in find_source([str(tmp_path)]).draw(0, 5)] == [True] * 4 + [
-        False
-    ]
-    assert len(find_source([str(tmp_path)]).draw(0, 3)) == 3
+    assert readable(4) == [True] * 3 + [False]  # the first four entries: three good ones and the bad one
+    assert readable(5) == [True] * 4 + [False]
+    assert readable(3) == [True] * 3
+
+
+def test_folders_of_generators_are_not_read_twice(tmp_path: Path, small: Crystals) -> None:
+    write(tmp_path / "generated_crystals.extxyz", small[:3])  # as MatterGen writes them
+    write(tmp_path / "generated_crystals_cif.zip", small[:3])
+    assert len(find_source([str(tmp_path)]).draw(0, None)) == 3
+    (tmp_path / "generated_crystals.extxyz").rename(tmp_path / "samples.extxyz")
+    with pytest.raises(InputError, match=r"several kinds of files \(1 \.extxyz, 1 \.zip\)"):
+        find_source([str(tmp_path)])
 
 
 @pytest.mark.parametrize("name", ["set.extxyz", "set.zip", "set.db", "set.csv", "set.json", "set.cif"])

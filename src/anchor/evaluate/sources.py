@@ -18,6 +18,7 @@ import hashlib
 import json
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -256,6 +257,7 @@ def structures(paths: Sequence[Path], *, each_a_seed: bool = False) -> Source:
     for path in paths:
         if not path.exists():
             load(path)  # says that it does not, and what it could be
+    sets = [[_of_one_kind(path) for path in one] for one in sets]
 
     def draw(seed: int, n: int | None) -> list[Proposal]:
         return _first_entries(sets[seed], n)
@@ -263,6 +265,27 @@ def structures(paths: Sequence[Path], *, each_a_seed: bool = False) -> Source:
     names = ", ".join(path.name for path in paths[:3]) + " …" * (len(paths) > 3)
     identity = {"source": "structures", "files": [[_file_hash(path) for path in one] for one in sets]}
     return Source(names, "structures", draw, identity, seeds=tuple(range(len(sets))))
+
+
+def _of_one_kind(path: Path) -> Path:
+    """A file, or a folder with one kind of files: generators write the same structures in several formats.
+
+    Of MatterGen's output folder, the file with all frames.
+    """
+    if path.is_file() or (path / "data.mdb").is_file():
+        return path
+    if (frames := path / "generated_crystals.extxyz").is_file():
+        return frames
+    endings = [file.suffixes for file in path.rglob("*") if file.is_file() and not file.name.startswith(".")]
+    kinds = Counter(next((s for s in reversed(found) if s != ".gz"), "").lower() for found in endings)
+    kinds = Counter({kind: n for kind, n in kinds.items() if kind in FILES | {".db"}})
+    if len(kinds) > 1:
+        listed = ", ".join(f"{n} {kind}" for kind, n in kinds.most_common())
+        raise InputError(
+            f"{path} holds several kinds of files ({listed}): structures may be there twice",
+            f"name those of one kind, for instance {path}/*{kinds.most_common(1)[0][0]}",
+        )
+    return path
 
 
 def _first_entries(paths: list[Path], n: int | None) -> list[Proposal]:
