@@ -5,6 +5,7 @@ from pathlib import Path
 
 import ase.io
 import pytest
+from pymatgen.core import Composition
 from typer.testing import CliRunner
 
 from anchor.cli.main import app
@@ -106,3 +107,34 @@ def test_two_campaigns_in_one_picture(folder: Path, tmp_path: Path) -> None:
     assert sum(second["share_of_time"].values()) == pytest.approx(1.0, abs=1e-3)
     assert "beta" in first["curves"]
     assert "beta" not in second["curves"]
+
+
+def test_stoichiometry_bounds_are_limits() -> None:
+    command = ["sample", "default", "-n", "30", "--must-contain", "O,Li", "--json"]
+    result = RUNNER.invoke(app, [*command, "--k", "3", "--max-atoms", "12", "--counts", "O=3-6,Li=2,Fe=2-"])
+    assert result.exit_code == 0, result.output
+    for row in json.loads(result.output):
+        counts = Composition(row["cell"]).get_el_amt_dict()
+        assert len(counts) == 3
+        assert sum(counts.values()) <= 12
+        assert 3 <= counts["O"] <= 6
+        assert counts["Li"] <= 2
+        assert counts.get("Fe", 2) >= 2
+
+
+@pytest.mark.parametrize("text", ["O", "O=", "O=x", "O=-", "=3", "O=1-2-3"])
+def test_wrong_bounds_are_refused(text: str) -> None:
+    result = RUNNER.invoke(app, ["sample", "default", "--counts", text])
+    assert isinstance(result.exception, InputError)
+    assert "is not a bound" in str(result.exception)
+
+
+def test_a_missing_logger_is_refused_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("anchor.search.loggers.find_spec", lambda _name: None)
+    command = ["search", "--out", str(tmp_path / "run"), *TINY, "--set", "run.loggers=[wandb]"]
+    result = RUNNER.invoke(app, command)
+    assert isinstance(result.exception, AnchorError)
+    assert "wandb, which is not installed" in str(result.exception)
+    assert not (tmp_path / "run").exists()

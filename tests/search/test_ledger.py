@@ -135,3 +135,39 @@ def test_somebody_elses_database_is_not_touched(tmp_path: Path) -> None:
     with pytest.raises(AnchorError, match="not a database"):
         Ledger.create(text, {}, IDENTITY, "now")
     assert text.read_text().startswith("not a database")
+
+
+def test_opening_a_foreign_file_changes_no_byte(tmp_path: Path) -> None:
+    other, empty = tmp_path / "other.db", tmp_path / "empty.db"
+    sqlite3.connect(other).execute("CREATE TABLE things (a)").connection.commit()
+    empty.touch()
+    before = other.read_bytes()
+    for path in (other, empty):
+        with pytest.raises(InputError, match="not a ledger"):
+            Ledger.open(path)
+    assert other.read_bytes() == before
+    assert empty.read_bytes() == b""
+
+
+@pytest.mark.parametrize(("kind", "journal"), [("ext4", "wal"), ("nfs4", "delete"), ("lustre", "delete")])
+def test_journal_suits_the_file_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, journal: str
+) -> None:
+    """Also for a ledger that was made elsewhere and then moved."""
+    monkeypatch.setattr("anchor.search.ledger.file_system_type", lambda _path: "ext4")
+    new_ledger(tmp_path).close()
+    monkeypatch.setattr("anchor.search.ledger.file_system_type", lambda _path: kind)
+    ledger = Ledger.open(tmp_path)
+    ledger.commit_step(step(0), [row(0)], b"state 0", keep=False)
+    with ledger._engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == journal
+    ledger.close()
+    assert Ledger.open(tmp_path).state() == b"state 0"
+
+
+def test_urls_are_checked_and_passwords_kept_quiet() -> None:
+    with pytest.raises(InputError, match="unknown kind of database"):
+        Ledger.open("nosuchsql://host/database")
+    with pytest.raises(AnchorError) as error:
+        Ledger.open("postgresql://somebody:secret@127.0.0.1:9/nothing?connect_timeout=2")
+    assert "secret" not in str(error.value)

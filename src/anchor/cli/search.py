@@ -24,6 +24,12 @@ Sets = Annotated[
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="YAML file of settings.")]
 Preset = Annotated[str, typer.Option(help="quick (ten minutes), default (the paper's budget), paper.")]
 Symbols = Annotated[str | None, typer.Option(help="Comma-separated element symbols.")]
+Cardinalities = Annotated[str | None, typer.Option("--k", help="Numbers of elements, e.g. 2,3.")]
+MaxAtoms = Annotated[int | None, typer.Option(help="Most atoms per cell.")]
+Counts = Annotated[
+    str | None,
+    typer.Option(help="Atoms of an element where it occurs: O=8 (at most), Li=2-4, Fe=2- (at least)."),
+]
 Finds = Annotated[int, typer.Option("--finds", min=0, help="Best candidates to relax to the end and write.")]
 
 
@@ -36,8 +42,9 @@ def search(
     elements: Symbols = None,
     exclude: Symbols = None,
     must_contain: Symbols = None,
-    k: Annotated[str | None, typer.Option("--k", help="Numbers of elements, e.g. 2,3.")] = None,
-    max_atoms: Annotated[int | None, typer.Option(help="Most atoms per cell.")] = None,
+    k: Cardinalities = None,
+    max_atoms: MaxAtoms = None,
+    counts: Counts = None,
     source: Annotated[
         str | None,
         typer.Option(help="Who proposes: policy, or the untrained random or neutral, for comparison."),
@@ -58,7 +65,7 @@ def search(
 
       anchor search                                  a real search in about ten minutes
       anchor search --elements Li,Fe,Mn,P,S,O -n 500
-      anchor search --must-contain Na --exclude Pb,Cd,Hg --k 3
+      anchor search --must-contain Na --exclude Pb,Cd,Hg --k 3 --counts Na=1-4,O=8
       anchor search --preset paper --out runs/paper
       anchor search --source neutral                 the same without a policy, to compare with
     """
@@ -68,24 +75,23 @@ def search(
         "run.structures": structures,
         "run.seed": seed,
         "policy.source": source,
-        "action_space.elements": _list(elements),
-        "action_space.exclude": _list(exclude),
-        "action_space.must_contain": _list(must_contain),
-        "action_space.k": _list(k),
-        "action_space.max_atoms": max_atoms,
     }
+    limits = _limits(elements, exclude, must_contain, k, max_atoms, counts)
     overrides = [*(set_ or []), *(f"{name}={value}" for name, value in given.items() if value is not None)]
+    overrides += limits
     loaded = load_config(config, preset=preset, overrides=overrides)
     if print_config:
         emit(loaded.config.model_dump(mode="json")) if json else typer.echo(loaded.describe())
         return
     from anchor.search.campaign import Campaign
+    from anchor.search.loggers import check_loggers
 
+    check_loggers(loaded.config.run.loggers)
     folder = out or Path("runs") / datetime.now().strftime("%Y%m%d-%H%M%S")
     _say("loading prior, potential, hull …", json)
     campaign = Campaign.start(loaded.config, ledger or folder)
     _say(f"campaign in {folder}: {loaded.config.run.structures} structures", json)
-    _run(campaign, folder, loaded.config.run.structures, finds, json)
+    _run(campaign, folder, ledger, loaded.config.run.structures, finds, json)
 
 
 def resume(
@@ -111,7 +117,7 @@ def resume(
     campaign = Campaign.resume(ledger or folder, accept_changes=accept_changes)
     budget = structures or campaign.config.run.structures
     _say(f"going on from {campaign.structures} of {budget} structures", json)
-    _run(campaign, folder, budget, finds, json)
+    _run(campaign, folder, ledger, budget, finds, json)
 
 
 def sample(
@@ -120,6 +126,9 @@ def sample(
     elements: Symbols = None,
     exclude: Symbols = None,
     must_contain: Symbols = None,
+    k: Cardinalities = None,
+    max_atoms: MaxAtoms = None,
+    counts: Counts = None,
     seed: Seed = 0,
     json: JsonFlag = False,
 ) -> None:
@@ -132,8 +141,7 @@ def sample(
     from anchor.data.reference import load_reference
     from anchor.search.draw import draw_compositions, load_any_policy
 
-    given = {"elements": _list(elements), "exclude": _list(exclude), "must_contain": _list(must_contain)}
-    overrides = [f"action_space.{name}={value}" for name, value in given.items() if value is not None]
+    overrides = _limits(elements, exclude, must_contain, k, max_atoms, counts)
     space = load_config(overrides=overrides).config.action_space
     compositions = draw_compositions(load_any_policy(policy), n, seed=seed, space=space)
     reference, neutral = load_reference(), is_neutral(compositions)
@@ -158,7 +166,7 @@ def sample(
     )
 
 
-def _run(campaign: Campaign, folder: Path, budget: int, finds: int, json: bool) -> None:
+def _run(campaign: Campaign, folder: Path, ledger: str | None, budget: int, finds: int, json: bool) -> None:
     """Run, refine the finds, write files, say what came out."""
     from anchor.cli.live import LiveView
     from anchor.report.html import write_report
@@ -194,7 +202,11 @@ def _run(campaign: Campaign, folder: Path, budget: int, finds: int, json: bool) 
             )
     finally:
         signal.signal(signal.SIGINT, before)
-    _say("relaxing the best finds with the cell free …", json)
+    again = f"anchor resume {folder}" + (f" --ledger {ledger}" if ledger else "")
+    if campaign.structures < budget:
+        _say(f"stopped after {campaign.structures} of {budget} structures; go on with: {again}", json)
+    if finds:
+        _say("relaxing the best finds with the cell free …", json)
     rows = refine(campaign, finds) if finds else []
     files = write_outputs(campaign, folder, rows)
     files["report"] = write_report(campaign.ledger, folder / "report.html")
@@ -209,6 +221,13 @@ def _run(campaign: Campaign, folder: Path, budget: int, finds: int, json: bool) 
         )
         return
     _summary(campaign, folder, tally, rows)
+    goal = budget if campaign.structures < budget else 2 * tally.proposed
+    place = ledger or folder
+    policy = "default" if campaign.config.policy.source != "policy" else place
+    typer.echo(
+        f"\nnext:\n  anchor sample {policy} -n 100\n  {again} -n {goal}\n"
+        f"  anchor export {place} --format extxyz --out {folder / 'finds.extxyz'}"
+    )
 
 
 def _summary(campaign: Campaign, folder: Path, tally: Any, rows: list[dict[str, Any]]) -> None:
@@ -224,11 +243,8 @@ def _summary(campaign: Campaign, folder: Path, tally: Any, rows: list[dict[str, 
         (row.values() for row in _brief(rows)),
         title=f"finds: formulas known nowhere, positions and cell relaxed with {potential}",
     )
-    typer.echo(f"\nreport {folder / 'report.html'}, CIF files in {folder / 'finds'}, ledger in {folder}")
-    typer.echo(
-        f"\nnext:\n  anchor sample {folder} -n 100\n  anchor resume {folder} -n {2 * tally.proposed}\n"
-        f"  anchor export {folder} --format extxyz"
-    )
+    report, ledger = folder / "report.html", campaign.ledger.location
+    typer.echo(f"\nreport {report}, CIF files in {folder / 'finds'}, ledger {ledger}")
 
 
 def _brief(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -247,6 +263,47 @@ def _brief(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         }
         for row in rows
     ]
+
+
+def _limits(
+    elements: str | None,
+    exclude: str | None,
+    must_contain: str | None,
+    k: str | None,
+    max_atoms: int | None,
+    counts: str | None,
+) -> list[str]:
+    """Wishes of the command line as overrides of the action space."""
+    fewest, most = _bounds(counts)
+    given = {
+        "elements": _list(elements),
+        "exclude": _list(exclude),
+        "must_contain": _list(must_contain),
+        "k": _list(k),
+        "max_atoms": max_atoms,
+        "min_counts": fewest or None,
+        "max_counts": most or None,
+    }
+    return [f"action_space.{name}={value}" for name, value in given.items() if value is not None]
+
+
+def _bounds(text: str | None) -> tuple[dict[str, int], dict[str, int]]:
+    """'O=8, Li=2-4, Fe=2-' as fewest {Li: 2, Fe: 2} and most {O: 8, Li: 4}."""
+    fewest, most = dict[str, int](), dict[str, int]()
+    for part in (text or "").split(","):
+        if not part.strip():
+            continue
+        symbol, equals, value = (piece.strip() for piece in part.partition("="))
+        low, dash, high = (piece.strip() for piece in value.partition("-"))
+        if not equals or not symbol.isalpha() or not (low + high).isdigit() or (not dash and not low):
+            raise InputError(
+                f"'{part.strip()}' is not a bound of atom counts", "for example O=8, Li=2-4 or Fe=2-"
+            )
+        if dash and low:
+            fewest[symbol] = int(low)
+        if high or not dash:
+            most[symbol] = int(high or low)
+    return fewest, most
 
 
 def _list(text: str | None) -> str | None:

@@ -6,7 +6,7 @@ under these masks cannot run into a dead end, and its probabilities over the all
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -72,9 +72,15 @@ class Limits:
         allowed = set(vocabulary) - set(space.exclude)
         if space.elements is not None:
             allowed &= set(space.elements)
+        loose = [symbol for symbol in space.elements or () if symbol not in vocabulary]
+        if loose := [*loose, *(symbol for symbol in space.must_contain if symbol not in vocabulary)]:
+            raise InputError(
+                f"{', '.join(dict.fromkeys(loose))}: no well-determined energy reference for this potential",
+                "leave it out, or search it all the same with --set action_space.allow_loose_references=true",
+            )
         for symbol in space.must_contain:
             if symbol not in allowed:
-                raise InputError(_why_not_allowed(symbol, space, vocabulary), "leave it out of one of them")
+                raise InputError(_why_not_allowed(symbol, space), "leave it out of one of them")
         lower, upper = _count_bounds(space, allowed)
         limits = cls(
             allowed=_mask(allowed),
@@ -294,9 +300,7 @@ def _count_bounds(space: ActionSpace, allowed: set[str]) -> tuple[Tensor, Tensor
     return lower, upper
 
 
-def _why_not_allowed(symbol: str, space: ActionSpace, vocabulary: Sequence[str]) -> str:
+def _why_not_allowed(symbol: str, space: ActionSpace) -> str:
     if symbol in space.exclude:
         return f"must_contain: {symbol} is excluded"
-    if symbol not in vocabulary:
-        return f"must_contain: {symbol} is not among the searchable elements (no energy reference)"
     return f"must_contain: {symbol} is not in elements"

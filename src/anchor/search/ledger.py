@@ -15,13 +15,20 @@ from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
-from sqlalchemy.exc import DatabaseError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DatabaseError,
+    IntegrityError,
+    NoSuchModuleError,
+    SQLAlchemyError,
+)
 
 from anchor.data.crystals import Crystals
 from anchor.errors import AnchorError, InputError
 
 SCHEMA_VERSION = 1
 APPLICATION_ID = 0x414E4352  # "ANCR" in a SQLite header: tells our files from anybody else's
+EXAMPLE_URL = "for example postgresql://user@host/database"
 NETWORK_FILE_SYSTEMS = {
     "nfs",
     "nfs4",
@@ -174,18 +181,24 @@ class Ledger:
     ) -> Ledger:
         """A new ledger; a place that already holds one is refused."""
         url, path = _url(location)
+        name = str(path or url)  # a URL without its password
         if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        ledger = cls(_engine(url, path), str(location))
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise InputError(f"the folder '{path.parent}' cannot be made: {error}") from error
+        ledger = cls(_engine(url, path), name)
         with ledger._transaction() as connection:
             present = set(sa.inspect(connection).get_table_names())
             if "campaign" in present:
                 raise InputError(
-                    f"'{location}' holds a campaign already",
-                    f"go on with: anchor resume {location}, or choose another --out",
+                    f"'{name}' holds a campaign already",
+                    "go on with: anchor resume FOLDER, or choose another place",
                 )
             if present and (path is not None or present & set(metadata.tables)):
-                raise InputError(f"'{location}' is somebody else's database", "choose another place")
+                raise InputError(f"'{name}' is somebody else's database", "choose another place")
+            if path is not None:
+                connection.exec_driver_sql(f"PRAGMA application_id={APPLICATION_ID}")
             metadata.create_all(connection)
             row = {
                 "id": 1,
@@ -195,6 +208,7 @@ class Ledger:
                 "created": created,
             }
             connection.execute(campaign.insert(), row)
+        ledger._engine.dispose()  # the next connection knows the file as ours and sets its journal
         return ledger
 
     @classmethod
@@ -203,17 +217,18 @@ class Ledger:
         url, path = _url(location)
         if path is not None and not path.is_file():
             raise InputError(f"there is no ledger at '{path}'", "start one with: anchor search --out FOLDER")
-        ledger = cls(_engine(url, path), str(location))
+        name = str(path or url)  # a URL without its password
+        ledger = cls(_engine(url, path), name)
         try:
             with ledger._engine.connect() as connection:
                 if not sa.inspect(connection).has_table("campaign"):
-                    raise InputError(f"'{location}' is a database, but not a ledger of anchor")
+                    raise InputError(f"'{name}' is a database, but not a ledger of anchor")
                 version = connection.execute(sa.select(campaign.c.schema_version)).scalar_one()
         except DatabaseError as error:
-            raise InputError(f"'{location}' cannot be read as a ledger: {error.orig}") from error
+            raise InputError(f"'{name}' cannot be read as a ledger: {error.orig}") from error
         if version != SCHEMA_VERSION:
             raise InputError(
-                f"the ledger '{location}' has schema {version}, this anchor reads {SCHEMA_VERSION}",
+                f"the ledger '{name}' has schema {version}, this anchor reads {SCHEMA_VERSION}",
                 "use the anchor version that wrote it (anchor report shows it)",
             )
         return ledger
@@ -331,7 +346,13 @@ def _url(location: str | Path) -> tuple[sa.URL, Path | None]:
     """Database URL, and the file when it is a SQLite file. A folder means 'ledger.db' inside it."""
     text = str(location)
     if "://" in text:
-        return sa.make_url(text), None
+        try:
+            url = sa.make_url(text)
+        except ArgumentError as error:
+            raise InputError(f"not a database URL: {error}", EXAMPLE_URL) from error
+        if url.drivername in ("postgresql", "postgres"):  # SQLAlchemy would take psycopg2, the old driver
+            url = url.set(drivername="postgresql+psycopg")
+        return url, None
     path = Path(text)
     if path.is_dir() or not path.suffix:
         path = path / "ledger.db"
@@ -341,21 +362,21 @@ def _url(location: str | Path) -> tuple[sa.URL, Path | None]:
 def _engine(url: sa.URL, path: Path | None) -> sa.Engine:
     try:
         engine = sa.create_engine(url, json_serializer=lambda value: json.dumps(value, sort_keys=True))
+    except NoSuchModuleError as error:
+        raise InputError(f"unknown kind of database '{url.drivername}'", EXAMPLE_URL) from error
     except ModuleNotFoundError as error:
         raise InputError(
             f"the database driver of {url.drivername} is missing: {error}",
-            "for PostgreSQL: pip install psycopg",
+            "for PostgreSQL: pip install 'anchor-crystals[postgresql]'",
         ) from error
     if path is not None:
         journal = "DELETE" if file_system_type(path) in NETWORK_FILE_SYSTEMS else "WAL"
 
         @sa.event.listens_for(engine, "connect")
         def _settings(connection: Any, _record: Any) -> None:
-            new = connection.execute("PRAGMA page_count").fetchone()[0] == 0
-            connection.execute(f"PRAGMA journal_mode={journal}")
+            if connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID:
+                connection.execute(f"PRAGMA journal_mode={journal}")  # changes the file: only in our own
             connection.execute("PRAGMA synchronous=FULL")  # a stored step survives a power cut
-            if new:
-                connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
             connection.isolation_level = None  # Python's own rules would commit each CREATE TABLE by itself
 
         @sa.event.listens_for(engine, "begin")

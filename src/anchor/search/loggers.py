@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from anchor.errors import MissingDependencyError
@@ -11,14 +12,24 @@ from anchor.search.campaign import StepReport
 Logger = Callable[[StepReport], None]
 
 
-def make_loggers(names: Iterable[str], folder: Path) -> list[Logger]:
-    """One callable per name, to be given every step's report.
-
-    Raises:
-        MissingDependencyError: The logger's package is not installed.
-    """
+def make_loggers(names: Sequence[str], folder: Path) -> list[Logger]:
+    """One callable per name, to be given every step's report."""
+    check_loggers(names)
     makers = {"tensorboard": _tensorboard, "wandb": _wandb}
     return [makers[name](folder) for name in names]
+
+
+def check_loggers(names: Iterable[str]) -> None:
+    """Refuse a logger whose package is missing, before anything is started.
+
+    Raises:
+        MissingDependencyError: Naming it.
+    """
+    for name in names:
+        if find_spec(name) is None:
+            raise MissingDependencyError(
+                f"run.loggers names {name}, which is not installed", "pip install 'anchor-crystals[loggers]'"
+            )
 
 
 def scalars(report: StepReport) -> dict[str, float]:
@@ -32,12 +43,8 @@ def scalars(report: StepReport) -> dict[str, float]:
 
 
 def _tensorboard(folder: Path) -> Logger:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise MissingDependencyError(
-            "run.loggers names tensorboard, which is not installed", "pip install 'anchor-crystals[loggers]'"
-        ) from error
+    from torch.utils.tensorboard import SummaryWriter
+
     writer = SummaryWriter(str(folder / "tensorboard"))
 
     def log(report: StepReport) -> None:
@@ -49,11 +56,7 @@ def _tensorboard(folder: Path) -> Logger:
 
 
 def _wandb(folder: Path) -> Logger:
-    try:
-        import wandb
-    except ImportError as error:
-        raise MissingDependencyError(
-            "run.loggers names wandb, which is not installed", "pip install 'anchor-crystals[loggers]'"
-        ) from error
+    import wandb
+
     run = wandb.init(project="anchor", name=folder.name, dir=str(folder), resume="allow", id=folder.name)
     return lambda report: run.log(scalars(report), step=report.structures)

@@ -27,6 +27,9 @@ from anchor.reward.score import Realisation
 
 Status = Literal["realised", "not realised", "failed", "not scored"]
 
+MACHINE_FAULTS = ("OutOfMemoryError", "MemoryError", "OSError", "ConnectionError", "TimeoutError")
+"""Errors of an evaluation that say nothing about the crystal: such a candidate is excluded, not punished."""
+
 
 @dataclass(frozen=True, eq=False)
 class RealisedGroup:
@@ -100,10 +103,11 @@ class Realiser:
             )
         for row, i in enumerate(member.tolist()):
             if not ended[row]:
-                status[i] = "failed"
-                reason[i] = f"relaxation {relaxation.status[row]}: {relaxation.reason[row]}".removesuffix(
-                    ": "
-                )
+                why = f"relaxation {relaxation.status[row]}: {relaxation.reason[row]}".removesuffix(": ")
+                excluded[i] = str(relaxation.reason[row]).startswith(MACHINE_FAULTS)
+                status[i], reason[i] = "not scored" if excluded[i] else "failed", why
+            elif not np.isfinite(energies.energy_above_hull[row]):
+                excluded[i], status[i], reason[i] = True, "not scored", "no energy above the hull"
         realisation = Realisation(
             charge_ok, member, relaxation.crystals, ended, energies.energy_above_hull, excluded
         )

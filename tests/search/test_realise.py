@@ -1,0 +1,112 @@
+"""From compositions to scored crystals: whose fault an outcome is, and what is not computed."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from anchor.chemistry.composition import Compositions
+from anchor.config import load_config
+from anchor.errors import AnchorError
+from anchor.reward.score import Memory
+from anchor.search.environment import Environment
+from anchor.search.realise import RealisedGroup, Realiser
+
+CELLS = ["Na2Cl2", "Mg2O2", "Na3Cl", "MgF2", "Na2O"]  # the third is not neutral
+
+
+@pytest.fixture(scope="module")
+def environment() -> Environment:
+    return Environment.load(load_config(overrides=["relax.max_steps=2", "run.threads=1"]).config)
+
+
+def realise(environment: Environment, order: str = "fast", **changes: Any) -> RealisedGroup:
+    config = environment.realiser.config
+    config = config.model_copy(update={"reward": config.reward.model_copy(update={"order": order})})
+    realiser: Realiser = replace(environment.realiser, config=config, **changes)
+    return realiser(Compositions.from_list(CELLS), step=0, group=0)
+
+
+class Failing(torch.nn.Module):
+    """A potential that raises for the crystals that `refuses`."""
+
+    def __init__(self, potential: Any, error: Exception, refuses: Callable[[Any], bool]) -> None:
+        super().__init__()
+        self.potential, self.error, self.refuses = potential, error, refuses
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(self.potential, name)
+
+    def forward(self, state: Any) -> Any:
+        if self.refuses(state):
+            raise self.error
+        return self.potential(state)
+
+
+def test_the_fast_order_makes_no_crystal_that_charges_forbid(environment: Environment) -> None:
+    group = realise(environment)
+    assert group.realisation.member.tolist() == [0, 1, 3, 4]
+    assert group.status[2] == "not realised"
+    assert not group.realisation.excluded.any()  # a known outcome: r_inv, not an exclusion
+    whole = realise(environment, "paper")
+    assert whole.realisation.member.tolist() == [0, 1, 2, 3, 4]
+    assert whole.status == ["realised"] * 5
+
+
+def test_time_is_measured_by_part(environment: Environment) -> None:
+    seconds = realise(environment).seconds
+    assert set(seconds) == {"prior", "relaxation", "potential", "hull"}
+    assert 0 < seconds["potential"] < seconds["relaxation"]
+
+
+def has(number: int) -> Callable[[Any], bool]:
+    return lambda state: bool((state.atomic_numbers == number).any())
+
+
+def test_a_crystal_that_cannot_be_evaluated_is_invalid(environment: Environment) -> None:
+    potential = Failing(environment.potential, ValueError("no such geometry"), has(8))
+    group = realise(environment, potential=potential)
+    assert group.status == ["realised", "failed", "not realised", "realised", "failed"]
+    assert "no such geometry" in group.reason[1]
+    assert not group.realisation.excluded.any()
+    assert group.realisation.relaxed.tolist() == [True, False, True, False]
+
+
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("CUDA out of memory"), MemoryError("none left"), OSError("gone")]
+)
+def test_a_fault_of_the_machine_excludes(environment: Environment, error: Exception) -> None:
+    group = realise(environment, potential=Failing(environment.potential, error, has(12)))
+    assert group.realisation.excluded.tolist() == [False, True, False, True, False]
+    assert group.status[1] == group.status[3] == "not scored"
+
+
+def test_an_element_without_reference_excludes(environment: Environment) -> None:
+    class WithoutSodium:
+        elements = frozenset(environment.realiser.hull.elements) - {11}
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(environment.realiser.hull, name)
+
+    group = realise(environment, hull=WithoutSodium())
+    assert group.realisation.excluded.tolist() == [True, False, True, False, True]
+    assert group.reason[0] == "no energy reference for Na"
+    assert group.realisation.member.tolist() == [1, 3]
+    scores = environment.scorer.score(
+        Compositions.from_list(CELLS), group.realisation, np.full(4, 0.25), Memory()
+    )
+    assert scores.include.tolist() == [False, True, False, True, False]
+    assert np.isnan(scores.reward[0])
+
+
+def test_a_potential_that_always_fails_stops_the_campaign(environment: Environment) -> None:
+    potential = Failing(environment.potential, RuntimeError("driver is gone"), lambda _state: True)
+    with pytest.raises(AnchorError, match=r"failed for all 4 crystals.*driver is gone") as error:
+        realise(environment, potential=potential)
+    assert "resumed" in str(error.value)
