@@ -151,7 +151,7 @@ def measure(
     with _pool(workers) as apply:
         for chunk in progress(chunks, len(chunks)):
             true = truth[chunk]
-            cells = [_cell(true[i]) for i in range(len(true))]
+            cells = [cell_of(true[i]) for i in range(len(true))]
             start = time.perf_counter()
             samples = prior.sample(cells, k, seed=seed, stream=("prior test", int(chunk[0])))
             seconds += time.perf_counter() - start
@@ -208,7 +208,8 @@ class _pool:
             self._executor.shutdown(cancel_futures=True)
 
 
-def _cell(crystal: Crystals) -> Composition:
+def cell_of(crystal: Crystals) -> Composition:
+    """The atoms of a crystal (a batch of one), as a prior is asked for them."""
     numbers, counts = np.unique(crystal.numbers, return_counts=True)
     return Composition(tuple(SYMBOLS[z] for z in numbers), tuple(counts.tolist()))
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -48,6 +49,7 @@ class LearnedPrior(Prior):
         fallback: Name of the prior that answers where the model fails.
         precision: fp32, or bf16 for networks in bfloat16: faster, and positions a little less exact.
         device: Where to compute.
+        training: What the card says of the training: steps, epochs, hours.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class LearnedPrior(Prior):
         fallback: str = "templates",
         precision: str = "fp32",
         device: str = "cpu",
+        training: Mapping[str, float] | None = None,
     ) -> None:
         if steps is not None and steps < 2:
             raise InputError(f"{steps} sampler steps are too few", "ask for at least two")
@@ -73,6 +76,7 @@ class LearnedPrior(Prior):
         self.device = device
         self.fallback, self.precision = fallback, precision
         self.hash = hashlib.sha256(f"{identity}|{self.steps}|{fallback}|{precision}".encode()).hexdigest()
+        self.training = {} if training is None else dict(training)
         self.fallbacks = 0
         """Requests that another prior had to answer, so far."""
 
@@ -167,4 +171,14 @@ def load(
         fallback=fallback,
         precision=precision,
         device=device,
+        training=training_of(card["card"]),
     )
+
+
+def training_of(card: Mapping[str, Any]) -> dict[str, float]:
+    """Steps, epochs and hours of a card, with those of the weights it started from."""
+    total = {f"training_{name}": float(card[name]) for name in ("steps", "epochs", "hours")}
+    if "started_from" in card:
+        before = training_of(card["started_from"])
+        total = {name: value + before[name] for name, value in total.items()}
+    return total
