@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
 from anchor.config import Config
+from anchor.errors import AnchorError
 from anchor.report.crystal_view import crystal_figure
 from anchor.report.curves import CURVE_COLUMNS, campaign_curves
 from anchor.report.figures import entropy_figure, known_figure, rates_figure, reward_figure, time_figure
@@ -40,8 +41,15 @@ code { background: #f4f4f4; padding: .1rem .3rem; border-radius: 4px; font-size:
 
 def write_report(ledger: Ledger, path: Path) -> Path:
     """Write the report of a campaign to `path` and return it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(report_html(ledger), encoding="utf-8")
+    page = report_html(ledger)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise AnchorError(
+            f"the report could not be written to '{path}': {error}",
+            "the ledger holds everything; write it again with: anchor report FOLDER --out FILE",
+        ) from error
     return path
 
 

@@ -331,7 +331,11 @@ class Ledger:
             with self._engine.connect() as connection:
                 yield connection
         except SQLAlchemyError as error:
-            raise AnchorError(f"the ledger '{self.location}' could not be read: {error}") from error
+            cause = getattr(error, "orig", None) or error
+            raise AnchorError(
+                f"the ledger '{self.location}' could not be read: {cause}",
+                "bring back a copy; of a damaged SQLite file, 'sqlite3 FILE .recover' saves what is left",
+            ) from error
 
     def _scalar(self, query: sa.Select[Any], *, optional: bool = False) -> Any:
         with self._reading() as connection:
