@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,13 @@ class LiveView:
         self._quiet = quiet
         self._live: Any = None
 
+    def recall(self, rows: Iterable[dict[str, Any]]) -> LiveView:
+        """Count the candidates of earlier runs of the campaign."""
+        for row in rows:
+            self._count(row)
+        self._done_before = self.tally.proposed
+        return self
+
     def __enter__(self) -> LiveView:
         if self._terminal:
             from rich.console import Console
@@ -55,16 +63,19 @@ class LiveView:
 
     def __call__(self, report: StepReport) -> None:
         for row in report.rows:
-            flags = self.tally.add(row)
-            if flags["metastable"] and flags["unique"] and not flags["known_anywhere"]:
-                self.best.append((row["energy_above_hull_ev_per_atom"], row["formula"], row["novelty"]))
-        self.best = sorted(self.best)[:BEST]
+            self._count(row)
         for name, seconds in report.seconds.items():
             self._seconds[name] = self._seconds.get(name, 0.0) + seconds
         if self._live is not None:
             self._live.update(self._panel(report))
         elif not self._quiet:
             print(self._line(report), file=sys.stderr, flush=True)
+
+    def _count(self, row: dict[str, Any]) -> None:
+        flags = self.tally.add(row)
+        if flags["metastable"] and flags["unique"] and not flags["known_anywhere"]:
+            self.best.append((row["energy_above_hull_ev_per_atom"], row["formula"], row["novelty"]))
+            self.best = sorted(self.best)[:BEST]
 
     def _eta(self) -> str:
         done = self.tally.proposed - self._done_before

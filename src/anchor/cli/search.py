@@ -171,7 +171,7 @@ def _run(campaign: Campaign, folder: Path, ledger: str | None, budget: int, find
     from anchor.cli.live import LiveView
     from anchor.report.html import write_report
     from anchor.search.finds import refine
-    from anchor.search.loggers import make_loggers
+    from anchor.search.loggers import jsonl_logger, make_loggers
     from anchor.search.output import write_outputs
     from anchor.search.tally import TALLY_COLUMNS, Tally
 
@@ -180,7 +180,8 @@ def _run(campaign: Campaign, folder: Path, ledger: str | None, budget: int, find
         novel_above=evaluation.novel_above,
         metastable_below=evaluation.metastable_below,
         stable_below=evaluation.stable_below,
-    ).add_all(campaign.ledger.rows(TALLY_COLUMNS))
+    )
+    view = LiveView(tally, budget, quiet=json).recall(campaign.ledger.rows(TALLY_COLUMNS))
     interrupted = False
 
     def on_interrupt(_signal: int, _frame: object) -> None:
@@ -192,9 +193,10 @@ def _run(campaign: Campaign, folder: Path, ledger: str | None, budget: int, find
 
     before = signal.signal(signal.SIGINT, on_interrupt)
     try:
-        with LiveView(tally, budget, quiet=json) as view:
+        with view:
             watchers: list[Callable[[StepReport], None]] = [
                 view,
+                jsonl_logger(campaign.ledger, folder / "metrics.jsonl"),
                 *make_loggers(campaign.config.run.loggers, folder),
             ]
             campaign.run(

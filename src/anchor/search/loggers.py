@@ -1,15 +1,38 @@
-"""Optional metric loggers beside the ledger: TensorBoard and Weights & Biases."""
+"""Metrics beside the ledger: a JSONL file, and optionally TensorBoard and Weights & Biases."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 from anchor.errors import MissingDependencyError
 from anchor.search.campaign import StepReport
+from anchor.search.ledger import Ledger
 
 Logger = Callable[[StepReport], None]
+
+
+def metrics_line(
+    step: int, structures: int, metrics: Mapping[str, float], seconds: Mapping[str, float]
+) -> str:
+    """A step as one line of metrics.jsonl: learning metrics and seconds by part."""
+    return json.dumps({"step": step, "structures": structures, **metrics, "seconds": dict(seconds)}) + "\n"
+
+
+def jsonl_logger(ledger: Ledger, path: Path) -> Logger:
+    """Writes the stored steps to `path`, then appends every new one as it comes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        for row in ledger.step_rows():
+            file.write(metrics_line(row["step"], row["structures"], row["metrics"], row["seconds"]))
+
+    def log(report: StepReport) -> None:
+        with path.open("a") as file:
+            file.write(metrics_line(report.step, report.structures, report.metrics, report.seconds))
+
+    return log
 
 
 def make_loggers(names: Sequence[str], folder: Path) -> list[Logger]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import json
 from pathlib import Path
 from typing import Any
 
 from anchor.errors import AnchorError
 from anchor.search.campaign import Campaign
-from anchor.search.ledger import Ledger, decode_crystal
+from anchor.search.ledger import decode_crystal
+from anchor.search.loggers import jsonl_logger
 
 FIND_COLUMNS = (
     "candidate", "formula", "spacegroup", "spacegroup_number", "n_atoms", "energy_above_hull_ev_per_atom",
@@ -22,10 +22,9 @@ def write_outputs(campaign: Campaign, folder: Path, finds: list[dict[str, Any]])
     """Write the finds as CIF files and as a table, and the metrics of all steps; returns the places."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return {
-            "finds": write_finds(finds, folder),
-            "metrics": write_metrics(campaign.ledger, folder / "metrics.jsonl"),
-        }
+        metrics = folder / "metrics.jsonl"
+        jsonl_logger(campaign.ledger, metrics)
+        return {"finds": write_finds(finds, folder), "metrics": metrics}
     except OSError as error:
         raise AnchorError(
             f"the results could not be written to '{folder}': {error}",
@@ -47,17 +46,3 @@ def write_finds(finds: list[dict[str, Any]], folder: Path) -> Path:
             decode_crystal(row["crystal"]).to_structures()[0].to(filename=str(cifs / name))
             writer.writerow({"cif": f"finds/{name}", **row})
     return folder / "finds.csv"
-
-
-def write_metrics(ledger: Ledger, path: Path) -> Path:
-    """One JSON line per step: learning metrics and seconds by part."""
-    with path.open("w") as file:
-        for row in ledger.step_rows():
-            line = {
-                "step": row["step"],
-                "structures": row["structures"],
-                **row["metrics"],
-                "seconds": row["seconds"],
-            }
-            file.write(json.dumps(line) + "\n")
-    return path
