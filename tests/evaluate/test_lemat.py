@@ -295,13 +295,18 @@ def test_known_crystals_pass_and_bad_ones_do_not(run: list[Row]) -> None:
     assert run[0]["charge_by"]
 
 
+def test_paired_columns_exist(run: list[Row]) -> None:
+    assert {metric.column for metric in LematProtocol.metric_list if metric.column} <= set(run[0])
+
+
 def test_its_table(protocol: LematProtocol, run: list[Row]) -> None:
     metrics = protocol.metrics(run)
     assert set(metrics) == {metric.name for metric in LematProtocol.metric_list}
     assert metrics["overall_valid_count"] == Rate(3, 5)
     assert metrics["unique_count"] == Rate(2, 5)
     assert metrics["element_diversity"] == Rate(4, 118)
-    line = csv_row(metrics, run_name="test", timestamp="2026-11-16", n_structures=5)
+    line = csv_row(metrics, run_name="test", timestamp="", n_structures=5)
+    assert protocol.tables(run, label="test") == {"lemat.csv": [line]}
     assert tuple(line) == CSV_COLUMNS
     assert (line["overall_valid_count"], line["novel_count"], line["sun_count"]) == (3, 0, 0)
     assert line["MMD"] is None

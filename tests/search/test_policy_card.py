@@ -42,6 +42,7 @@ def test_saved_policy_is_the_campaigns_and_its_card_adds_up(folder: Path, tmp_pa
     assert card["sha256"] == hashlib.sha256(out.read_bytes()).hexdigest()
     assert card["started_from"]["sha256"] == hashlib.sha256(DEFAULT_POLICY.read_bytes()).hexdigest()
     assert card["started_from"]["card"] is not None
+    assert card["elements"] == ["Na", "Mg", "O", "Cl"]
     rows = list(Ledger.open(folder).rows(["valid"]))
     assert card["proposed"] == len(rows) == sum(point["n"] for point in card["curve"]) == 16
     valid = sum(bool(row["valid"]) for row in rows)

@@ -25,6 +25,7 @@ from anchor.data.crystals import Crystals
 from anchor.errors import InputError, nearest
 from anchor.evaluate.displacement import site_rmsd
 from anchor.evaluate.kinds import KnownStructures, chemical_systems, matches_in
+from anchor.evaluate.lemat_csv import csv_row
 from anchor.evaluate.lemat_diversity import (
     N_ELEMENTS,
     N_SPACE_GROUPS,
@@ -76,24 +77,37 @@ class LematProtocol(Protocol):
 
     name = "lemat"
     metric_list = (
-        Metric("overall_valid_count", "Valid", description="Charge, distances and plausibility."),
-        Metric("charge_neutral_count", "Charge", headline=False),
-        Metric("distance_valid_count", "Distance", headline=False),
-        Metric("plausibility_valid_count", "Plausible", headline=False),
+        Metric(
+            "overall_valid_count", "Valid", column="valid", description="Charge, distances and plausibility."
+        ),
+        Metric("charge_neutral_count", "Charge", column="charge_ok", headline=False),
+        Metric("distance_valid_count", "Distance", column="distance_ok", headline=False),
+        Metric("plausibility_valid_count", "Plausible", column="plausibility_ok", headline=False),
         Metric("unique_count", "Unique", description="Valid, first of its kind."),
         Metric(
             "novel_count", "Novel all", headline=False, description="Valid, matches no reference structure."
         ),
         Metric("unique_novel_count", "Novel", description="Valid, unique and novel: the paper's column."),
         Metric("metastable_or_stable_count", "Meta", description="Valid, mean E_hull ≤ 0.1 eV/atom."),
-        Metric("stable_count", "Stable", description="Valid, mean E_hull ≤ 0."),
+        Metric("stable_count", "Stable", column="stable", description="Valid, mean E_hull ≤ 0."),
         Metric("stability_mean_above_hull", "E_hull", show="value", better="low", unit="eV/atom"),
-        Metric("msun_count", "MSUN", description="0 < E_hull ≤ 0.1, unique among such, novel; without SUN."),
-        Metric("sun_count", "SUN", description="E_hull ≤ 0, unique among such, novel."),
+        Metric(
+            "msun_count",
+            "MSUN",
+            column="msun",
+            description="0 < E_hull ≤ 0.1, unique among such, novel; without SUN.",
+        ),
+        Metric("sun_count", "SUN", column="sun", description="E_hull ≤ 0, unique among such, novel."),
         Metric("msun_or_sun_count", "MSUN+SUN", headline=False, description="What others call MSUN."),
-        Metric("metastable_count", "Metastable", headline=False, description="0 < E_hull ≤ 0.1 eV/atom."),
-        Metric("unique_in_stable_count", "U stable", headline=False),
-        Metric("unique_in_metastable_count", "U metastable", headline=False),
+        Metric(
+            "metastable_count",
+            "Metastable",
+            column="metastable",
+            headline=False,
+            description="0 < E_hull ≤ 0.1 eV/atom.",
+        ),
+        Metric("unique_in_stable_count", "U stable", column="unique_in_stable", headline=False),
+        Metric("unique_in_metastable_count", "U metastable", column="unique_in_metastable", headline=False),
         Metric("scored_count", "Scored", better=None, headline=False, description="Has an ensemble E_hull."),
         Metric("mean_formation_energy", "E_form", "value", None, "eV/atom", headline=False),
         Metric("stability_mean_ensemble_std", "Spread", "value", None, "eV/atom", headline=False),
@@ -364,6 +378,11 @@ class LematProtocol(Protocol):
         return {metric.name: found[metric.name] for metric in self.metric_list}
 
     # What made the numbers
+
+    def tables(self, rows: Sequence[Row], *, label: str) -> dict[str, list[Row]]:
+        """`lemat.csv`: the line of the benchmark's own table (no timestamp: equal runs, equal bytes)."""
+        line = csv_row(self.metrics(rows), run_name=label, timestamp="", n_structures=len(rows))
+        return {"lemat.csv": [line]}
 
     def footer(self) -> dict[str, str]:
         weights = " + ".join(f"{p.name} ({p.checkpoint_hash[:12]})" for p in self.potentials.values())

@@ -61,18 +61,57 @@ class MatterGenProtocol(Protocol):
     name = "mattergen"
     metric_list = (
         Metric("frac_successful_jobs", "Relaxed", description="Relaxed with an energy."),
-        Metric("avg_comp_validity", "Comp", description="Composition valid by SMACT."),
-        Metric("avg_structure_validity", "Struct", description="All distances ≥ 0.5 Å, volume ≥ 0.1 Å³."),
-        Metric("avg_structure_comp_validity", "Both", headline=False, description="Both validities."),
-        Metric("frac_unique_structures", "Unique", description="First of its kind."),
-        Metric("frac_novel_structures", "Novel", description="Matches no reference structure."),
-        Metric("frac_novel_unique_structures", "UN", headline=False, description="Unique and novel."),
-        Metric("frac_stable_structures", "Meta", description="E_hull ≤ 0.1 eV/atom: MatterGen's 'stable'."),
-        Metric("frac_on_hull_structures", "Stable", description="E_hull ≤ 0 (the paper's column)."),
         Metric(
-            "frac_novel_unique_stable_structures", "MSUN", description="MatterGen's S.U.N.: ≤ 0.1 eV/atom."
+            "avg_comp_validity", "Comp", column="comp_validity", description="Composition valid by SMACT."
         ),
-        Metric("frac_novel_unique_on_hull_structures", "SUN", description="The same with E_hull ≤ 0."),
+        Metric(
+            "avg_structure_validity",
+            "Struct",
+            column="structure_validity",
+            description="All distances ≥ 0.5 Å, volume ≥ 0.1 Å³.",
+        ),
+        Metric(
+            "avg_structure_comp_validity",
+            "Both",
+            column="structure_comp_validity",
+            headline=False,
+            description="Both validities.",
+        ),
+        Metric("frac_unique_structures", "Unique", column="unique", description="First of its kind."),
+        Metric(
+            "frac_novel_structures", "Novel", column="novel", description="Matches no reference structure."
+        ),
+        Metric(
+            "frac_novel_unique_structures",
+            "UN",
+            column="novel_unique",
+            headline=False,
+            description="Unique and novel.",
+        ),
+        Metric(
+            "frac_stable_structures",
+            "Meta",
+            column="stable",
+            description="E_hull ≤ 0.1 eV/atom: MatterGen's 'stable'.",
+        ),
+        Metric(
+            "frac_on_hull_structures",
+            "Stable",
+            column="on_hull",
+            description="E_hull ≤ 0 (the paper's column).",
+        ),
+        Metric(
+            "frac_novel_unique_stable_structures",
+            "MSUN",
+            column="novel_unique_stable",
+            description="MatterGen's S.U.N.: ≤ 0.1 eV/atom.",
+        ),
+        Metric(
+            "frac_novel_unique_on_hull_structures",
+            "SUN",
+            column="novel_unique_on_hull",
+            description="The same with E_hull ≤ 0.",
+        ),
         Metric("avg_energy_above_hull_per_atom", "E_hull", show="value", better="low", unit="eV/atom"),
         Metric("avg_rmsd_from_relaxation", "RMSD", show="value", better="low", unit="Å"),
         Metric(

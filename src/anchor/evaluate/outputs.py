@@ -105,10 +105,9 @@ def write_outputs(
     folder, settings = store.folder, store.settings
     rows = [row for table in tables for row in table]
     columns = list(dict.fromkeys(key for row in rows for key in row))
-    with (folder / "table.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=columns)
-        writer.writeheader()
-        writer.writerows(rows)
+    _write_csv(folder / "table.csv", columns, rows)
+    for name, lines in protocol.tables(rows, label=settings["label"]).items():
+        _write_csv(folder / name, list(lines[0]), lines)
     with (folder / "table.jsonl").open("w", encoding="utf-8") as file:
         file.writelines(json.dumps({key: row.get(key) for key in columns}) + "\n" for row in rows)
     _write_crystals(folder / "generated.extxyz", rows, [c for one in raw for c in one], ("seed", "index"))
@@ -129,6 +128,13 @@ def write_outputs(
     }
     (folder / "summary.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
     return Evaluation(folder, summary)
+
+
+def _write_csv(path: Path, columns: Sequence[str], rows: Sequence[Row]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=columns)
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def _write_crystals(

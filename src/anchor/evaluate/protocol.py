@@ -161,6 +161,10 @@ class Protocol(ABC):
         an equal identity is flagged anew without relaxing again.
         """
 
+    def tables(self, rows: Sequence[Row], *, label: str) -> dict[str, list[Row]]:  # noqa: ARG002
+        """Further CSV files the protocol is known for: name → lines. `rows` are those of all seeds."""
+        return {}
+
     chunk: int = 16
     """Crystals per call of `measure` and per checkpoint."""
 

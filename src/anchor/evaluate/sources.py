@@ -38,7 +38,7 @@ from anchor.errors import InputError, nearest
 from anchor.evaluate.protocol import RELAXED, Row
 from anchor.evaluate.store import CRYSTAL, Stage, Store
 from anchor.random import generator
-from anchor.search.draw import draw_compositions, load_any_policy, policy_file
+from anchor.search.draw import draw_compositions, load_any_policy, policy_file, searched_space
 from anchor.search.ledger import Ledger, decode_crystal
 
 MEASURES = {"random": ("hierarchical", "flat"), "neutral": ("by-k", "flat")}
@@ -169,7 +169,7 @@ def policy(text: str, *, elements: Sequence[str] | None) -> Source:
     space, prior = ActionSpace(), None
     if _is_campaign(text):
         config = Config.model_validate(Ledger.open(text).config)
-        space, prior = _searched(config), config.prior.name
+        space, prior = searched_space(config), config.prior.name
     else:
         card = policy_file(text).with_suffix(".json")
         trained = json.loads(card.read_text()).get("elements") if card.is_file() else None
@@ -185,17 +185,6 @@ def policy(text: str, *, elements: Sequence[str] | None) -> Source:
 
     identity = {"source": "policy", "weights": weights.hexdigest(), "space": space.model_dump(mode="json")}
     return Source(f"policy {text}", "compositions", draw, identity, prior=prior)
-
-
-def _searched(config: Config) -> ActionSpace:
-    """What a campaign could propose: its own limits, within elements of well-determined reference."""
-    if config.action_space.allow_loose_references:
-        return config.action_space
-    from anchor.hull.references import load_hull
-
-    searchable = load_hull(config.relax.potential).searchable_elements
-    wanted = config.action_space.elements or searchable
-    return config.action_space.model_copy(update={"elements": tuple(e for e in wanted if e in searchable)})
 
 
 def formulas(text: str) -> Source:

@@ -7,8 +7,9 @@ from pathlib import Path
 import torch
 
 from anchor.chemistry.composition import Compositions
-from anchor.config import ActionSpace, Reward
+from anchor.config import ActionSpace, Config, Reward
 from anchor.errors import InputError
+from anchor.hull.references import load_hull
 from anchor.policy.constraints import Limits
 from anchor.policy.distribution import Conditions, sample
 from anchor.policy.network import CompositionPolicy
@@ -42,6 +43,15 @@ def load_any_policy(source: str) -> CompositionPolicy:
             )
         return load_policy(state)
     return load_policy(policy_file(source).read_bytes())
+
+
+def searched_space(config: Config) -> ActionSpace:
+    """What a campaign could propose: its own limits, within elements of well-determined reference."""
+    if config.action_space.allow_loose_references:
+        return config.action_space
+    searchable = load_hull(config.relax.potential).searchable_elements
+    wanted = config.action_space.elements or searchable
+    return config.action_space.model_copy(update={"elements": tuple(e for e in wanted if e in searchable)})
 
 
 @torch.no_grad()

@@ -10,7 +10,7 @@ from typing import Any
 from anchor.config import Config
 from anchor.errors import InputError
 from anchor.policy import weights
-from anchor.search.draw import policy_file
+from anchor.search.draw import policy_file, searched_space
 from anchor.search.ledger import Ledger
 from anchor.search.tally import TALLY_COLUMNS, Tally
 from anchor.search.warm_start import write_card
@@ -42,6 +42,7 @@ def save_policy(ledger: Ledger, out: Path, *, command: str) -> dict[str, Any]:
             name: getattr(config, name).model_dump(mode="json")
             for name in ("run", "policy", "grpo", "entropy", "reward", "prior", "relax", "hull")
         },
+        "elements": searched_space(config).elements,
         "identity": ledger.identity,
         "proposed": total.proposed,
         "counts": total.counts,
