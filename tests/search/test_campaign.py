@@ -192,6 +192,30 @@ def test_sigkill_at_random_moments_changes_nothing(finished: Campaign, tmp_path:
     assert killed.state(str(finished.next_step - 1)) == latest
 
 
+def test_sigterm_finishes_the_step_and_says_how_to_go_on(tmp_path: Path) -> None:
+    sets = [part for setting in [*SETTINGS, "run.structures=1000000"] for part in ("--set", setting)]
+    search = [
+        sys.executable,
+        "-m",
+        "anchor.cli.main",
+        "search",
+        "--preset",
+        "default",
+        "--out",
+        str(tmp_path),
+    ]
+    process = subprocess.Popen(
+        [*search, "--finds", "0", *sets], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    while process.poll() is None and not steps_stored(tmp_path):
+        time.sleep(0.05)
+    process.terminate()
+    output = process.communicate()[0]
+    assert process.returncode == 0, output
+    assert f"go on with: anchor resume {tmp_path}" in output
+    assert Ledger.open(tmp_path).n_candidates % 8 == 0
+
+
 def steps_stored(folder: Path) -> int | None:
     """Steps in a ledger that another process may be writing; None while there is no ledger."""
     try:

@@ -189,9 +189,14 @@ def _run(campaign: Campaign, folder: Path, ledger: str | None, budget: int, find
         if interrupted:
             raise KeyboardInterrupt
         interrupted = True
-        print("\nfinishing this step; Ctrl-C again stops at once, without it", file=sys.stderr, flush=True)
+        print(
+            "\nfinishing this step; Ctrl-C (or SIGTERM) again stops at once, without it",
+            file=sys.stderr,
+            flush=True,
+        )
 
-    before = signal.signal(signal.SIGINT, on_interrupt)
+    # a cluster's scheduler sends SIGTERM before it kills
+    before = {number: signal.signal(number, on_interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with view:
             watchers: list[Callable[[StepReport], None]] = [
@@ -203,7 +208,8 @@ def _run(campaign: Campaign, folder: Path, ledger: str | None, budget: int, find
                 budget, on_step=lambda report: [w(report) for w in watchers], stop=lambda: interrupted
             )
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     again = f"anchor resume {folder}" + (f" --ledger {ledger}" if ledger else "")
     if campaign.structures < budget:
         _say(f"stopped after {campaign.structures} of {budget} structures; go on with: {again}", json)
