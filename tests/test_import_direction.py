@@ -10,7 +10,7 @@ FLOW = [
     "chemistry", "data", "policy", "priors", "generators", "potentials", "relax", "hull",
     "reward", "search", "evaluate", "studies", "report", "cli",
 ]  # fmt: skip
-ROOT = {"errors", "random", "paths", "config"}  # leaves that any part may use
+ROOT = {"errors", "random", "paths", "config", "statistics"}  # leaves that any part may use
 
 
 def imported_parts(path: Path) -> set[str]:

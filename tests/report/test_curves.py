@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, bootstrap
 
-from anchor.report.curves import bootstrap_interval, campaign_curves, wilson_interval, window_edges
+from anchor.report.curves import bootstrap_interval, campaign_curves, window_edges
 from anchor.search.tally import Tally, split_time
+from anchor.statistics import wilson_interval
 
 
 def candidate(

@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from anchor.data.crystals import Crystals
+from anchor.statistics import wilson_interval
 
 Row = dict[str, Any]
 """One structure: column name → plain value (str, bool, int, float, None; None where NaN would be)."""
@@ -50,14 +51,12 @@ class Rate:
         """Fraction in [0, 1], NaN of nothing."""
         return self.k / self.n if self.n else math.nan
 
-    def interval(self, z: float = 1.959964) -> tuple[float, float]:
-        """Wilson score interval, 95 % by default: right also for k = 0 and k = n."""
+    def interval(self) -> tuple[float, float]:
+        """Wilson score interval, 95 %: right also for k = 0 and k = n; NaN of nothing."""
         if not self.n:
             return math.nan, math.nan
-        p, n = self.value, self.n
-        centre = (p + z * z / (2 * n)) / (1 + z * z / n)
-        half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-        return max(0.0, centre - half), min(1.0, centre + half)
+        low, high = wilson_interval(np.array([self.k]), np.array([self.n]))
+        return float(low[0]), float(high[0])
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
 
 from anchor.random import generator
 from anchor.search.tally import NAMES, TALLY_COLUMNS, Tally
+from anchor.statistics import wilson_interval
 
 RESAMPLES = 1000
 TERMS = ("stability", "novelty", "d_struct", "d_comp", "count_bonus")
@@ -29,28 +29,6 @@ CONTROL = ("entropy_fraction", "beta", "beta_scheduled")
 
 CURVE_COLUMNS = (*TALLY_COLUMNS, "step", "charge_ok", "novelty_branch", "reward", "included", *TERMS)
 """Ledger columns that `campaign_curves` reads."""
-
-
-def wilson_interval(
-    successes: NDArray[np.int64], trials: NDArray[np.int64], *, level: float = 0.95
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Wilson's score interval of a rate: sensible for few trials and at 0 and 1.
-
-    Args:
-        successes, trials: Counts.  # [n]
-        level: Confidence level.
-
-    Returns:
-        Lower and upper ends; (0, 1) without trials.  # [n], [n]
-    """
-    z = norm.ppf(0.5 + level / 2)
-    n = np.maximum(trials, 1)
-    p = successes / n
-    centre = (p + z**2 / (2 * n)) / (1 + z**2 / n)
-    half = z * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
-    low = np.where(successes == 0, 0.0, centre - half)  # exact ends, free of rounding
-    high = np.where(successes == trials, 1.0, centre + half)
-    return low, high
 
 
 def bootstrap_interval(

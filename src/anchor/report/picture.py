@@ -79,8 +79,8 @@ def write_picture(runs: Sequence[Run], path: Path) -> Path:
         _draw_time(figure.add_subplot(grid[3, 2:]), runs)
         lines = [Line2D([], [], color=color, linewidth=2.5) for color in _colors(runs)]
         figure.legend(
-            lines, [_label(run) for run in runs], loc="outside upper center", ncols=min(len(runs), 3), frameon=False,
-            fontsize=11,
+            lines, [_label(run) for run in runs], loc="outside upper center", ncols=min(len(runs), 3),
+            frameon=False, fontsize=11,
         )  # fmt: skip
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=110)

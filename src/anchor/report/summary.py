@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from anchor.config import Config
-from anchor.report.curves import CURVE_COLUMNS, Curve, campaign_curves, wilson_interval
+from anchor.report.curves import CURVE_COLUMNS, Curve, campaign_curves
 from anchor.search.ledger import Ledger
 from anchor.search.tally import Tally, split_time
+from anchor.statistics import wilson_interval
 
 SOURCES = {
     "policy": "policy",

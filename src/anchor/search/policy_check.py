@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binomtest, spearmanr
+from scipy.stats import spearmanr
 
 from anchor.chemistry.composition import Compositions
 from anchor.chemistry.spaces import sample_neutral, sample_random
@@ -24,6 +24,7 @@ from anchor.reward.gate import check_bonds
 from anchor.search.draw import draw_compositions
 from anchor.search.environment import Environment
 from anchor.search.warm_start import HALF, Estimator
+from anchor.statistics import wilson_interval
 
 METASTABLE, STABLE = 0.1, 0.0
 """eV/atom above the hull, as in the paper's evaluation."""
@@ -132,8 +133,8 @@ def rate(count: int, n: int) -> tuple[float, float, float] | None:
     """Fraction with its 95 % Wilson interval; None of nothing."""
     if n == 0:
         return None
-    low, high = binomtest(count, n).proportion_ci(method="wilson")
-    return round(count / n, 4), round(float(low), 4), round(float(high), 4)
+    low, high = wilson_interval(np.array([count]), np.array([n]))
+    return round(count / n, 4), round(float(low[0]), 4), round(float(high[0]), 4)
 
 
 def check_source(
