@@ -39,12 +39,28 @@ def markdown(card: dict[str, Any]) -> str:
         ("training time", f"{card['hours']:.2f} h"),
         ("optimiser", ", ".join(f"{name} {value}" for name, value in recipe.items())),
     ]
+    rows += [
+        (
+            "started from",
+            f"{past['steps']:,} steps of {past['recipe']['batch_size']} crystals of "
+            f"{', '.join(past['plan']['sources'])} ({past['epochs']:.1f} epochs, {past['hours']:.2f} h, "
+            f"learning rate {past['recipe']['learning_rate']})",
+        )
+        for past in _history(card)
+    ]
     text = [f"# {plan['name']} ({plan['size']})", "", "| | |", "| --- | --- |"]
     text += [f"| {name} | {value} |" for name, value in rows]
+    text += ["", *(f"- {note}" for note in card.get("notes", []))]
     if "test" in card:
         text += ["", "## Test split, one sample per crystal", "", _test_table(card["test"])]
     text += ["", "## Validation during training", "", _validation_table(card["validation_curve"]), ""]
     return "\n".join(text)
+
+
+def _history(card: dict[str, Any]) -> list[dict[str, Any]]:
+    """Trainings that this one started from, the latest first."""
+    past = card.get("started_from")
+    return [] if past is None else [past, *_history(past)]
 
 
 def _test_table(test: dict[str, Any]) -> str:

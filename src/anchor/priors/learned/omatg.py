@@ -88,7 +88,7 @@ SETTINGS = {
         target="end",
         coordinate_weight=1.0,
         cell_weight=0.02,
-        steps=50,
+        steps=25,
     ),
     "published": OmatgSettings(),
 }
