@@ -15,10 +15,11 @@ from toy_protocol import ToyProtocol
 
 from anchor.data.crystals import Crystals
 from anchor.data.loaders import write
-from anchor.errors import InputError
+from anchor.errors import AnchorError, InputError
 from anchor.evaluate.outputs import Evaluation
 from anchor.evaluate.run import evaluate
 from anchor.evaluate.sources import find_source
+from anchor.paths import alone
 from anchor.priors import load_prior
 
 OUTPUTS = ("table.csv", "table.jsonl", "generated.extxyz", "relaxed.extxyz", "summary.json")
@@ -68,6 +69,18 @@ def test_interrupted_and_resumed_gives_the_same_files(files: Path, tmp_path: Pat
     resumed = run(files, tmp_path / "parts")
     for name in OUTPUTS:
         assert (resumed.folder / name).read_bytes() == (whole.folder / name).read_bytes(), name
+
+
+def test_two_at_once_in_one_folder_are_refused(files: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt):
+        run(files, out, die_after=3)
+    with (
+        alone(out / "checkpoint" / "lock", "testing"),
+        pytest.raises(AnchorError, match="another process is evaluating into"),
+    ):
+        run(files, out)
+    assert len(run(files, out).rows()) == 11
 
 
 def test_killed_in_the_middle_and_resumed(files: Path, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from anchor.evaluate.protocol import CORE_COLUMNS, RELAXED, Protocol, Row
 from anchor.evaluate.realise import BLOCK, Query, realise_block
 from anchor.evaluate.sources import Proposal, Source
 from anchor.evaluate.store import CRYSTAL, Store
+from anchor.paths import alone
 from anchor.priors import Prior
 
 Progress = Callable[[str, int, int, int], None]
@@ -77,18 +78,19 @@ def evaluate(
             "command": command,
         }
     )
-    tables, raw, relaxed = [], [], []
-    for seed in seeds:
-        tell = _teller(on_progress, seed)
-        drawn = _draw(store, source, seed, n, asked, query, tell)
-        _reuse(source, store, seed)
-        rows, crystals, ends = _measure(store, protocol, drawn, seed, tell)
-        flags = protocol.flag(rows, crystals, ends)
-        assert len(flags) == len(rows), f"{len(flags)} flags for {len(rows)} rows"
-        tables.append([{**row, **flag} for row, flag in zip(rows, flags, strict=True)])
-        raw.append(crystals)
-        relaxed.append(ends)
-    return write_outputs(store, protocol, tables, raw, relaxed)
+    with alone(out / "checkpoint" / "lock", f"evaluating into {out}"):
+        tables, raw, relaxed = [], [], []
+        for seed in seeds:
+            tell = _teller(on_progress, seed)
+            drawn = _draw(store, source, seed, n, asked, query, tell)
+            _reuse(source, store, seed)
+            rows, crystals, ends = _measure(store, protocol, drawn, seed, tell)
+            flags = protocol.flag(rows, crystals, ends)
+            assert len(flags) == len(rows), f"{len(flags)} flags for {len(rows)} rows"
+            tables.append([{**row, **flag} for row, flag in zip(rows, flags, strict=True)])
+            raw.append(crystals)
+            relaxed.append(ends)
+        return write_outputs(store, protocol, tables, raw, relaxed)
 
 
 def _label(source: Source, prior: Prior | None) -> str:

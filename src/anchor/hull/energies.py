@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 from anchor.data.arrays import content_hash
 from anchor.data.crystals import Crystals
 from anchor.errors import AnchorError, InputError, MissingDependencyError
-from anchor.paths import BUNDLED, cache_dir
+from anchor.paths import BUNDLED, alone, cache_dir
 
 if TYPE_CHECKING:  # torch-sim takes seconds to import, and reading energies does not need it
     from anchor.potentials.base import Potential
@@ -193,7 +192,7 @@ def build_energies(
         Chunks done so far, and the columns of all crystals.
     """
     identity = _identity(potential, crystals, settings)
-    with _alone(checkpoint):
+    with alone(checkpoint.with_suffix(".lock"), f"computing {checkpoint.name}"):
         template = compute(crystals[:0], potential)
         done, columns = _resume(checkpoint, identity, n=len(crystals), template=template)
         start = saved = time.monotonic()
@@ -210,22 +209,6 @@ def build_energies(
                 yield done, columns
         finally:
             write_columns(checkpoint, columns, {**identity, "chunks": done})
-
-
-@contextmanager
-def _alone(checkpoint: Path) -> Iterator[None]:
-    """Hold the checkpoint's lock, which the system lets go when the process ends, however it ends."""
-    import fcntl  # absent on Windows, where energies can be read but not built
-
-    checkpoint.parent.mkdir(parents=True, exist_ok=True)
-    with checkpoint.with_suffix(".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise AnchorError(
-                f"another process is computing {checkpoint.name}", "wait for it, or end it first"
-            ) from None
-        yield
 
 
 def _identity(potential: Potential, crystals: Crystals, settings: dict[str, Any]) -> dict[str, Any]:
