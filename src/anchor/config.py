@@ -190,8 +190,10 @@ class Prior(Section):
         "templates-all",
         description="templates-all, templates (train split), random, or your own module:factory",
     )
-    query: Literal["cell", "reduced"] = Field(
-        "cell", description="ask with the atoms as proposed, or with the reduced formula (the paper)"
+    query: Literal["cell", "reduced", "free"] = Field(
+        "cell",
+        description="ask with the atoms as proposed, with the reduced formula (the paper), or let the prior "
+        "choose the number of formula units",
     )
 
 
@@ -290,7 +292,11 @@ class Config(Section):
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
     # What `make search` runs: about ten minutes on two cores.
-    "quick": {"run": {"structures": 640}, "policy": {"start_from": "default"}},
+    "quick": {
+        "run": {"structures": 640},
+        "policy": {"start_from": "default"},
+        "prior": {"query": "free"},
+    },
     # The paper to the letter where our defaults are faster: order of evaluation, optimiser, prior query.
     "paper": {
         "reward": {"order": "paper"},

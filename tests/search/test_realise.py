@@ -59,6 +59,20 @@ def test_the_fast_order_makes_no_crystal_that_charges_forbid(environment: Enviro
     assert whole.status == ["realised"] * 5
 
 
+@pytest.mark.parametrize(("query", "whole_units"), [("cell", [2, 2]), ("reduced", [1, 1]), ("free", None)])
+def test_what_the_prior_is_asked_for(
+    environment: Environment, query: str, whole_units: list[int] | None
+) -> None:
+    config = environment.realiser.config
+    config = config.model_copy(update={"prior": config.prior.model_copy(update={"query": query})})
+    group = replace(environment.realiser, config=config)(
+        Compositions.from_list(["Na2Cl2", "Mg2O2"]), step=0, group=0
+    )
+    assert group.generated.formulas == ["NaCl", "MgO"]
+    units = (group.generated.counts // 2).tolist()
+    assert units == whole_units if whole_units else all(1 <= u <= 10 for u in units)
+
+
 def test_time_is_measured_by_part(environment: Environment) -> None:
     seconds = realise(environment).seconds
     assert set(seconds) == {"prior", "relaxation", "potential", "hull"}

@@ -81,7 +81,12 @@ class Realiser:
 
         with _timed(seconds, "prior"):
             cells = [_query(compositions[int(i)], config.prior.query) for i in member]
-            generated = self.prior.sample(cells, seed=config.run.seed, stream=("structure", step, group))
+            generated = self.prior.sample(
+                cells,
+                seed=config.run.seed,
+                stream=("structure", step, group),
+                cell="free" if config.prior.query == "free" else None,
+            )
         with _timed(seconds, "relaxation"), _timed_calls(seconds, "potential", self.potential):
             relaxation = relax(
                 generated,
@@ -126,9 +131,9 @@ class Realiser:
             )
 
 
-def _query(composition: Composition, kind: Literal["cell", "reduced"]) -> Composition:
-    """What the prior is asked for: the cell as proposed, or the reduced formula (the paper)."""
-    if kind == "cell":
+def _query(composition: Composition, kind: Literal["cell", "reduced", "free"]) -> Composition:
+    """What the prior is asked for: the cell as proposed (also where it may choose units), or one formula unit."""
+    if kind != "reduced":
         return composition
     divisor = gcd(*composition.counts)
     return Composition(composition.elements, tuple(n // divisor for n in composition.counts))
