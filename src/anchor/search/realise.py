@@ -132,7 +132,7 @@ class Realiser:
 
 
 def _query(composition: Composition, kind: Literal["cell", "reduced", "free"]) -> Composition:
-    """What the prior is asked for: the cell as proposed (also where it may choose units), or one formula unit."""
+    """What the prior is asked for: the cell as proposed, or one formula unit."""
     if kind != "reduced":
         return composition
     divisor = gcd(*composition.counts)
