@@ -293,7 +293,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
     # What `make search` runs: about ten minutes on two cores.
     "quick": {
-        "run": {"structures": 640},
+        "run": {"structures": 1600},
         "policy": {"start_from": "default"},
         "prior": {"query": "free"},
     },

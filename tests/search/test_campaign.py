@@ -140,6 +140,7 @@ def test_finds_and_files(finished: Campaign, tmp_path: Path) -> None:
     assert len(rows) <= 2
     energies = [row["energy_above_hull_ev_per_atom"] for row in rows]
     assert energies == sorted(energies)
+    assert all(row["n_atoms"] == decode_crystal(row["crystal"]).n_atoms for row in rows)
     assert all(row["known_in"] == "" for row in rows)
     files = write_outputs(finished, tmp_path, rows)
     assert len(files["metrics"].read_text().splitlines()) == 4

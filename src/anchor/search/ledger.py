@@ -316,14 +316,16 @@ class Ledger:
                 yield dict(row)
 
     def find_rows(self) -> list[dict[str, Any]]:
-        """Refined finds with their candidates' columns, lowest energy above the hull first."""
+        """Refined finds with their candidates' columns, lowest energy above the hull first.
+
+        `n_atoms` is the crystal's: a prior that chooses the formula units may not keep the proposed cell.
+        """
         own = [c for c in candidates.c if c.name not in finds.c]
         energy = finds.c.energy_above_hull_ev_per_atom
         query = sa.select(finds, *own).join(candidates, candidates.c.id == finds.c.candidate)
         with self._reading() as connection:
-            return [
-                dict(row) for row in connection.execute(query.order_by(energy, finds.c.candidate)).mappings()
-            ]
+            rows = connection.execute(query.order_by(energy, finds.c.candidate)).mappings().all()
+        return [{**row, "n_atoms": decode_crystal(row["crystal"]).n_atoms} for row in rows]
 
     @contextmanager
     def _reading(self) -> Iterator[sa.Connection]:
