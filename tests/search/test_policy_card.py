@@ -56,3 +56,9 @@ def test_a_campaign_without_policy_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no policy"):
         save_policy(campaign.ledger, tmp_path / "x.safetensors", command="test")
     assert not (tmp_path / "x.safetensors").exists()
+
+
+def test_what_the_shipped_policy_started_from_ships_too() -> None:
+    card = json.loads(DEFAULT_POLICY.with_suffix(".json").read_text())
+    parent = DEFAULT_POLICY.with_name("warm-start.safetensors").read_bytes()
+    assert hashlib.sha256(parent).hexdigest() == card["started_from"]["sha256"]

@@ -140,6 +140,10 @@ def evaluate(
     _set_threads(threads, folder)
     if official and protocol != "mattergen":
         raise InputError(f"there is no official package for the {protocol} protocol", "leave --official out")
+    if official:
+        from anchor.evaluate.official import load_official
+
+        load_official()
     judge = load_protocol(
         protocol,
         potential=potential if protocol != "lemat" else None,

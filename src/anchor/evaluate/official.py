@@ -5,10 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 from anchor.data.crystals import Crystals
 from anchor.errors import AnchorError, MissingDependencyError
 from anchor.evaluate.protocol import Mean, Rate
+
+
+def load_official() -> ModuleType:
+    """MatterGen's module of evaluation; asked for before anything is measured."""
+    try:
+        return import_module("mattergen.evaluation.evaluate")
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"the package mattergen is not installed here ({error})",
+            "install it in an environment of its own (https://github.com/microsoft/mattergen) together with "
+            "anchor-crystals, or leave --official out: the protocol needs nothing of it",
+        ) from None
 
 
 def official_metrics(
@@ -30,14 +43,7 @@ def official_metrics(
         reference: Its reference file; None takes the one in its own repository.
         device: For its relaxation.
     """
-    try:
-        evaluation = import_module("mattergen.evaluation.evaluate")
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"the package mattergen is not installed here ({error})",
-            "install it in an environment of its own (https://github.com/microsoft/mattergen) together with "
-            "anchor-crystals, or leave --official out: the protocol needs nothing of it",
-        ) from None
+    evaluation = load_official()
     batch = Crystals.concatenate(crystals)
     covered = [set(batch[i].numbers.tolist()) <= elements for i in range(len(batch))]
     structures = batch[[i for i, ok in enumerate(covered) if ok]].to_structures()

@@ -48,7 +48,7 @@ def realise_block(
         made = list(_sample(prior, places, seed, block, query))
     except Exception as first:  # others' code; reported, and everyone else gets a crystal
         if len(places) == 1:
-            return [(None, f"the prior {prior.name} failed: {first}")]
+            return [(None, f"the prior {prior.name} failed: {first!r}")]
         return [
             _alone(prior, c, i, len(places), seed, block, query) if c is not None else (None, why)
             for i, (c, why) in enumerate(zip(asked, reasons, strict=True))
@@ -98,4 +98,4 @@ def _alone(
     try:
         return _sound(prior, _sample(prior, [composition] * size, seed, block, query)[place])
     except Exception as error:  # the border to a prior of anyone
-        return None, f"the prior {prior.name} failed: {error}"
+        return None, f"the prior {prior.name} failed: {error!r}"

@@ -175,7 +175,7 @@ def _reuse(source: Source, store: Store, seed: int) -> None:
     if source.evaluation is None or store.lines("measured", seed):
         return
     earlier, mine = source.evaluation, store.settings
-    if earlier.settings["measure"] == mine["measure"] and earlier.settings["n"] == mine["n"]:
+    if earlier.settings["measure"] == mine["measure"] and mine["n"] in (None, earlier.settings["n"]):
         earlier.lines("measured", seed)  # cuts off half a line
         if (path := earlier.path("measured", seed)).is_file():
             shutil.copyfile(path, store.path("measured", seed))

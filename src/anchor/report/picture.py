@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from anchor.errors import InputError
 from anchor.report.summary import Run
 
 COLORS = ("#1b6ca8", "#d1495b", "#2a9d8f", "#e9a23b", "#6d597a", "#8d99ae")
@@ -53,6 +54,9 @@ STYLE: dict[str, Any] = {
 }
 
 
+SUFFIXES = (".png", ".pdf", ".svg")
+
+
 def write_picture(runs: Sequence[Run], path: Path) -> Path:
     """Draw the runs over each other, with 95 % bands, and write a PNG (or what the suffix says)."""
     import matplotlib as mpl
@@ -61,6 +65,8 @@ def write_picture(runs: Sequence[Run], path: Path) -> Path:
     import matplotlib.pyplot as plt
     from matplotlib.lines import Line2D
 
+    if path.suffix not in SUFFIXES:
+        raise InputError(f"no picture can be written to '{path}'", f"end its name in {', '.join(SUFFIXES)}")
     with mpl.rc_context(STYLE):
         figure = plt.figure(figsize=(14, 11.5), layout="constrained")
         grid = figure.add_gridspec(4, 4)
