@@ -10,6 +10,8 @@ import torch
 
 from anchor.paths import sha256
 from anchor.potentials.base import COMMON_ELEMENTS, GradientPotential
+from anchor.potentials.chgnet_layers import split_layers
+from anchor.potentials.equivariant import one_direction
 from anchor.potentials.graph import Graph
 
 
@@ -21,6 +23,8 @@ class CHGNet(GradientPotential):
         name: As in the registry.
         device: Where the network runs.
         dtype: Of the network.
+        split: Apply linear maps before features are gathered (`chgnet_layers`; the same numbers, cheaper).
+            False, and any layer of a kind unknown here: as the package does.
     """
 
     def __init__(
@@ -30,6 +34,7 @@ class CHGNet(GradientPotential):
         name: str = "chgnet",
         device: str | torch.device = "cpu",
         dtype: torch.dtype = torch.float32,
+        split: bool = True,
     ) -> None:
         from chgnet.model import CHGNet as Network
 
@@ -48,6 +53,7 @@ class CHGNet(GradientPotential):
         self.cutoff = float(saved["model_args"]["atom_graph_cutoff"])
         self.angle_cutoff = float(saved["model_args"]["bond_graph_cutoff"])
         self.element_energy = network.composition_model.fc.weight.detach().view(-1).double()  # [94], eV
+        self.split = split and split_layers(network)
         self.network = network.requires_grad_(False).to(self._device, dtype).eval()
 
     def energies(self, graph: Graph) -> torch.Tensor:
@@ -81,19 +87,18 @@ def undirected(graph: Graph) -> tuple[torch.Tensor, torch.Tensor]:
     """Pair each edge i → j with its reverse.
 
     Returns:
-        The bond each edge is one half of [n_edges], and the first edge of each bond [n_bonds].
+        The bond each edge is one half of [n_edges], and one of the two edges of each bond [n_bonds].
     """
-    i, j = graph.edges
-    a, b, c = graph.shifts.unbind(dim=1)
-    # Which of the two halves comes first: the smaller atom index, or for a bond of an atom with its own image
-    # the translation whose first non-zero component is positive.
-    ahead = (i < j) | ((i == j) & ((a > 0) | ((a == 0) & ((b > 0) | ((b == 0) & (c > 0))))))
-    key = torch.cat([torch.stack([i, j], dim=1), graph.shifts], dim=1)
-    turned = torch.cat([torch.stack([j, i], dim=1), -graph.shifts], dim=1)
-    key = torch.where(ahead[:, None], key, turned)
-    _, bond = torch.unique(key, dim=0, return_inverse=True)
-    first = torch.full((int(bond.max()) + 1 if len(bond) else 0,), len(bond), device=bond.device)
-    return bond, first.scatter_reduce(0, bond, torch.arange(len(bond), device=bond.device), reduce="amin")
+    ahead = one_direction(graph)
+    low, high = graph.edges.amin(dim=0), graph.edges.amax(dim=0)
+    digits = [low, high, *torch.where(ahead[:, None], graph.shifts, -graph.shifts).T]
+    reach = int(graph.shifts.abs().max()) if len(low) else 0
+    key = torch.zeros_like(low)
+    for digit, base in zip(digits, [len(graph.numbers)] * 2 + [2 * reach + 1] * 3, strict=True):
+        key = key * base + digit  # one number for each bond: sorting rows of five is slow
+    _, bond = torch.unique(key, return_inverse=True)
+    edges = torch.nonzero(ahead).view(-1)
+    return bond, torch.empty_like(edges).scatter(0, bond[edges], edges)
 
 
 def angles(graph: Graph, short: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -44,15 +44,20 @@ class Pairs:
     second: Tensor
 
 
-def pairs_of_atoms(graph: Graph) -> Pairs:
-    """Of an edge and its reverse, keep the one from the smaller atom index; between an atom and its own
-    image, the one whose translation has a positive first non-zero component."""
+def one_direction(graph: Graph) -> Tensor:
+    """Of an edge and its reverse, the one from the smaller atom index; between an atom and its own image, the
+    one whose translation has a positive first non-zero component.  # [n_edges], bool"""
     i, j = graph.edges
     a, b, c = graph.shifts.unbind(dim=1)
-    ahead = (a > 0) | ((a == 0) & ((b > 0) | ((b == 0) & (c > 0))))
-    edges = torch.nonzero((i < j) | ((i == j) & ahead)).view(-1)
+    return (i < j) | ((i == j) & ((a > 0) | ((a == 0) & ((b > 0) | ((b == 0) & (c > 0))))))
+
+
+def pairs_of_atoms(graph: Graph) -> Pairs:
+    """The pairs of atoms that edges join."""
+    edges = torch.nonzero(one_direction(graph)).view(-1)
+    i, j = graph.edges[:, edges]
     n = len(graph.numbers)
-    key, owner = torch.unique(i[edges] * n + j[edges], return_inverse=True)
+    key, owner = torch.unique(i * n + j, return_inverse=True)
     return Pairs(edges, owner, key // n, key % n)
 
 
