@@ -11,6 +11,7 @@ import torch
 from anchor.priors.learned.cells import centre
 from anchor.priors.learned.data import Batch, TrainingSet, to_batches
 from anchor.priors.learned.kldm import (
+    FINEST,
     FIRST,
     Kldm,
     KldmSettings,
@@ -27,6 +28,7 @@ from anchor.priors.learned.kldm import (
 )
 from anchor.priors.learned.model import Noise
 from anchor.priors.learned.network import CspSize
+from anchor.priors.learned.omatg import Omatg, OmatgSettings
 from anchor.priors.testing import held_out
 
 TINY = CspSize(hidden=32, messages=24, layers=2, frequencies=4, time_features=16, shells=8)
@@ -45,6 +47,8 @@ def streams(count: int) -> list[torch.Generator]:
 def test_published_score_scale():
     found = score_scale(torch.tensor([0.001, 0.5, 1.0], dtype=torch.float64))
     np.testing.assert_allclose(found, [998_668, 6.599, 1.0053], rtol=1e-4)
+    longer = score_scale(torch.tensor([0.0005, 0.25, 0.5], dtype=torch.float64), 4.0)  # the same s
+    np.testing.assert_allclose(longer, found, rtol=1e-3)
 
 
 def test_score_scale_against_sampling():
@@ -156,8 +160,11 @@ def test_network_follows_permutations_and_ignores_origin():
     assert y.mean(dim=1).abs().max() < 1e-6
 
 
-@pytest.mark.parametrize("sampler", ["em", "exact", "pc"])
-def test_exact_scores_of_one_crystal_lead_to_it(sampler):
+@pytest.mark.parametrize(
+    ("sampler", "span", "heat"),
+    [("em", 2.0, 1.0), ("exact", 2.0, 1.0), ("pc", 2.0, 1.0), ("exact", 4.0, 1.0), ("exact", 4.0, 0.3)],
+)
+def test_exact_scores_of_one_crystal_lead_to_it(sampler, span, heat):
     """The data are one crystal at any origin, so the centred displacement is known and the score exact.
 
     For a single crystal g = wrapped_score(r − r₀ − μ): the network's answer is C(g)/√λ, with the origin taken
@@ -172,19 +179,19 @@ def test_exact_scores_of_one_crystal_lead_to_it(sampler):
 
     def net(_numbers, t, r, v, l):
         time = torch.tensor(t)
-        variance = coordinate_variance(2 * time)
+        variance = coordinate_variance(span * time)
         shift = r - r0
         # The centre of mass never moves in the forward process: compare with the crystal moved to it.
         origin = torch.atan2(shift.sin().mean(dim=1, keepdim=True), shift.cos().mean(dim=1, keepdim=True))
-        d = wrap_angle(shift - origin - torch.tanh(time) * v)
+        d = wrap_angle(shift - origin - torch.tanh(span * time / 2) * v)
         g = wrapped_score(d, variance.expand_as(d))
-        return centre(g) / score_scale(time).sqrt(), clean.expand(len(l), -1)
+        return centre(g) / score_scale(time, span).sqrt(), clean.expand(len(l), -1)
 
     noise = Noise(streams(count))
     if sampler == "pc":
         r, l = predictor_corrector(net, numbers, noise, steps=200)
     else:
-        r, l = euler_maruyama(net, numbers, noise, steps=200, cell_step=sampler)
+        r, l = euler_maruyama(net, numbers, noise, steps=200, cell_step=sampler, span=span, heat=heat)
     shift = r - r0
     relative = wrap_angle(shift - shift[:, :1])
     # Most paths end at the crystal; a few stop where two images of an atom pull alike.
@@ -222,3 +229,75 @@ def test_one_atom_trains_and_samples():
         with torch.no_grad():
             frac, _ = other.generate(batch.numbers, Noise(streams(2)), steps=4)
         assert torch.isfinite(frac).all()
+
+
+# The small model's view
+
+
+def denoiser() -> Kldm:
+    torch.manual_seed(0)
+    model = Kldm(KldmSettings(size=TINY, span=4.0, view="denoiser", pairing="nearest"))
+    model.fit_statistics(TrainingSet(held_out("val", 800)).crystals)
+    torch.nn.init.normal_(model.network.push_out.weight)
+    return model
+
+
+def test_the_velocity_says_nothing_beyond_the_coordinates_without_it():
+    """v_s and r_s − tanh(s/2) v_s are independent, and the latter is r₀ + σ_r ε_r: noise of σ_r alone."""
+    count, n, s = 20_000, 4, torch.tensor(3.0)
+    rng = torch.Generator().manual_seed(0)
+    r0 = torch.zeros(count, n, 3)
+    noise = [centre(torch.randn(count, n, 3, generator=rng)) for _ in range(2)]
+    v, r, g = noised(r0, s, *noise)
+    seen = wrap_angle(r - torch.tanh(s / 2) * v)
+    assert abs((v * seen.sin()).mean().item()) < 0.01
+    expected = wrap_angle(coordinate_variance(s).sqrt() * noise[1])
+    torch.testing.assert_close(wrap_angle(seen - expected), torch.zeros_like(seen), atol=1e-4, rtol=0)
+    torch.testing.assert_close(
+        g, wrapped_score(seen, coordinate_variance(s).expand_as(seen)), atol=1e-3, rtol=1e-3
+    )
+
+
+def test_the_denoiser_sees_coordinates_without_the_velocity():
+    model = denoiser()
+    batch = batch_of(5)
+    t, l = torch.rand(len(batch)), torch.randn(len(batch), 6)
+    r, v = 2 * math.pi * batch.frac, centre(torch.randn(len(batch), 5, 3))
+    moved = r - torch.tanh(4.0 * t[:, None, None] / 2) * v
+    with torch.no_grad():
+        one, two = model.predict(batch.numbers, t, r, v, l), model.predict(batch.numbers, t, moved, 0 * v, l)
+    torch.testing.assert_close(one, two, atol=1e-3, rtol=1e-3)
+
+
+def test_a_denoiser_begins_as_an_omatg():
+    """Without velocity, and at the time omatg counts the same noise as, both answer alike."""
+    torch.manual_seed(1)
+    other = Omatg(OmatgSettings(size=TINY, cell_features="shape", time_scale=1000.0, target="end"))
+    torch.nn.init.normal_(other.network.push_out.weight)
+    model = denoiser()
+    model.begin_as(other)
+    batch = batch_of(5)
+    t, l = torch.linspace(0.1, 0.9, len(batch)), torch.randn(len(batch), 6)
+    spread = coordinate_variance(4.0 * t).sqrt()
+    z = spread / (2 * math.pi * 0.2)
+    with torch.no_grad():
+        score, numbers = model.predict(batch.numbers, t, 2 * math.pi * batch.frac, 0 * batch.frac, l)
+        cell = model.cells.decode(l, 5, least=0.02)
+        drift, expected = other.outputs(batch.numbers, 1 - z / (1 + z**2).sqrt(), batch.frac, cell)
+    torch.testing.assert_close(numbers, expected, atol=1e-4, rtol=1e-3)
+    gain = 2 * math.pi / (spread**2 + FINEST**2).sqrt()
+    torch.testing.assert_close(score, -gain[:, None, None] * centre(drift), atol=1e-3, rtol=1e-3)
+
+
+def test_targets_of_the_denoiser_are_of_unit_size():
+    """The right displacement of each atom, −σ_r ε_r/2π, times the gain is about ε_r where noise is coarse."""
+    model = denoiser()
+    s = torch.tensor([0.8, 1.5, 2.5])
+    spread = coordinate_variance(s).sqrt()
+    gain = 2 * math.pi / (spread**2 + FINEST**2).sqrt()
+    assert ((gain * spread / (2 * math.pi)) > 0.7).all()
+    batch = batch_of(6, 40)
+    u = (torch.arange(len(batch)) + 0.5) / len(batch)
+    model.predict = lambda _numbers, _t, r, _v, l: (torch.zeros_like(r), torch.zeros_like(l))
+    sums = model.loss_sums(batch, u, torch.Generator().manual_seed(0))
+    assert sums["velocity"].item() / (len(batch) * 18) == pytest.approx(5 / 6, rel=0.2)

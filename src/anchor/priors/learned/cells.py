@@ -14,6 +14,7 @@ import numpy as np
 import spglib
 import torch
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from anchor.data.crystals import Crystals
@@ -100,3 +101,27 @@ def wrap(x: Tensor) -> Tensor:
 def centre(x: Tensor) -> Tensor:
     """C: subtract each crystal's mean over its atoms.  # [b, n, 3]"""
     return x - x.mean(dim=-2, keepdim=True)
+
+
+def cell_shape(cell: Tensor, n: int) -> Tensor:
+    """Numbers of order one that describe cells of n atoms: log lengths, cosines, log volume per atom.
+
+    # [b, 3, 3] -> [b, 7]
+    """
+    lengths, angles = lengths_and_angles(cell)
+    volume = torch.linalg.det(cell).abs().clamp(min=1e-3)[:, None]
+    return torch.cat([lengths.clamp(min=1e-2).log() - 1.7, angles.cos(), (volume / n).log() - 3], dim=1)
+
+
+def paired(numbers: Tensor, clean: Tensor, noisy: Tensor) -> Tensor:
+    """Clean coordinates given to noisy atoms of the same element so that Σ|displacement|² is least.
+
+    Noise acts on a set of atoms: which of two equal ones a noisy one was does not change what is seen. A
+    target that keeps their names makes a network average over all of them.
+    # [b, n], [b, n, 3] fractional, [b, n, 3] -> [b, n, 3]
+    """
+    other = numbers[:, :, None] != numbers[:, None]
+    gap = wrap(noisy[:, :, None] - clean[:, None])  # [b, noisy, clean, 3]
+    cost = ((gap**2).sum(-1) + 1e3 * other).cpu().numpy()
+    order = torch.from_numpy(np.stack([linear_sum_assignment(c)[1] for c in cost])).to(clean.device)
+    return torch.gather(clean, 1, order[:, :, None].expand(-1, -1, 3))

@@ -15,14 +15,14 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from anchor.data.crystals import Crystals
-from anchor.priors.learned.cells import wrap
+from anchor.priors.learned.cells import paired, wrap
 from anchor.priors.learned.data import Batch
 from anchor.priors.learned.model import Noise, Recipe, StructureModel
 from anchor.priors.learned.transformer import PUBLISHED, SMALL, CrystalTransformer, TransformerSize
@@ -30,7 +30,6 @@ from anchor.priors.learned.transformer import PUBLISHED, SMALL, CrystalTransform
 SIGMA_DATA = 0.3
 SIGMA_MIN, SIGMA_MAX = 0.002, 80.0
 RHO = 7.0
-LOG_SIGMA_MEAN, LOG_SIGMA_STD = -1.2, 1.2
 _DIAGONAL = [0, 2, 5]
 _LARGEST_LOG, _LARGEST_SHEAR = 5.0, 10.0
 Denoiser = Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -43,6 +42,13 @@ class CrystaliteSettings:
     Attributes:
         size: Of the network.
         standardise: Shift and scale each cell number to mean 0 and standard deviation σ_data.
+        frame: Where training crystals have their origin: 'shifted' (anywhere, anew every time, as published)
+            or 'canonical' (see `frames`).
+        pairing: Which of the atoms of one element is which: 'none' as published, or 'nearest': noisy atoms
+            belong to clean ones so that the displacements are small.
+        answer: How the network answers for coordinates: 'line' as published, or 'circle' (see `on_circle`).
+        log_sigma: Mean and standard deviation of ln σ in training.
+        sigma_max: Where the sampler starts.
         coordinate_weight, cell_weight: Of the loss.
         steps: Heun steps.
         churn, churn_noise: S_churn and S_noise of the sampler.
@@ -51,6 +57,11 @@ class CrystaliteSettings:
 
     size: TransformerSize = PUBLISHED
     standardise: bool = False
+    frame: Literal["shifted", "canonical"] = "shifted"
+    pairing: Literal["none", "nearest"] = "none"
+    answer: Literal["line", "circle"] = "line"
+    log_sigma: tuple[float, float] = (-1.2, 1.2)
+    sigma_max: float = 80.0
     coordinate_weight: float = 20.0
     cell_weight: float = 10.0
     steps: int = 400
@@ -62,7 +73,17 @@ class CrystaliteSettings:
 SETTINGS = {
     # Few steps leave no room for anti-annealing: with γ = 0.4 it would step past the denoised crystal by more
     # than the distance to it (κ(1 − σ′/σ̂) > 2) and diverge.
-    "small": CrystaliteSettings(size=SMALL, standardise=True, steps=50, churn=20.0, annealing=(0.0, 0.0)),
+    "small": CrystaliteSettings(
+        size=SMALL,
+        standardise=True,
+        frame="canonical",
+        pairing="nearest",
+        answer="circle",
+        sigma_max=1.0,
+        steps=20,
+        churn=8.0,
+        annealing=(0.0, 0.0),
+    ),
     "published": CrystaliteSettings(),
 }
 
@@ -71,10 +92,9 @@ class Crystalite(StructureModel):
     """See the module."""
 
     name = "crystalite"
-    moves_origin = True
     recipes: ClassVar[Mapping[str, Recipe]] = {
         "small": Recipe(
-            optimiser="adamw", learning_rate=5e-4, batch_size=128, clip=1.0, warmup=500, alike=16
+            optimiser="adamw", learning_rate=2e-3, batch_size=128, clip=1.0, warmup=200, alike=16
         ),
         "published": Recipe(
             optimiser="adamw",
@@ -93,8 +113,11 @@ class Crystalite(StructureModel):
         super().__init__()
         self.chosen = settings
         self.default_steps = settings.steps
+        self.frame = settings.frame
         self.term_weights = {"coordinates": settings.coordinate_weight, "cell": settings.cell_weight}
-        self.network = CrystalTransformer(settings.size)
+        self.network = CrystalTransformer(
+            settings.size, coordinate_outputs=3 if settings.answer == "line" else 9
+        )
         self.register_buffer("cell_mean", torch.zeros(6))
         self.register_buffer("cell_scale", torch.ones(6))
 
@@ -102,7 +125,9 @@ class Crystalite(StructureModel):
     def make(cls, size: TransformerSize | dict[str, Any], **settings: Any) -> Crystalite:
         """From `settings()`."""
         size = TransformerSize(**size) if isinstance(size, dict) else size
-        settings["annealing"] = tuple(settings["annealing"])
+        for name in ("annealing", "log_sigma"):
+            if name in settings:  # JSON has no tuples
+                settings[name] = tuple(settings[name])
         return cls(CrystaliteSettings(size=size, **settings))
 
     def settings(self) -> dict[str, Any]:
@@ -134,9 +159,12 @@ class Crystalite(StructureModel):
         b, n = batch.numbers.shape
         x, y = batch.frac - 0.5, self.encode_cell(batch.lattice)
         # The normal number of quantile u, so that noise levels are even over the batch.
-        sigma = torch.exp(LOG_SIGMA_MEAN + LOG_SIGMA_STD * torch.special.ndtri(u.clamp(1e-6, 1 - 1e-6)))
+        mean, std = self.chosen.log_sigma
+        sigma = torch.exp(mean + std * torch.special.ndtri(u.clamp(1e-6, 1 - 1e-6)))
         sigma = sigma.clamp(SIGMA_MIN, SIGMA_MAX)
         noisy_x = x + sigma[:, None, None] * torch.randn(b, n, 3, generator=rng)
+        if self.chosen.pairing == "nearest":
+            x = paired(batch.numbers, x, noisy_x)
         noisy_y = y + sigma[:, None] * torch.randn(b, 6, generator=rng)
         clean_x, clean_y = self.denoise(batch.numbers, noisy_x, noisy_y, sigma)
         weight = (sigma**2 + SIGMA_DATA**2) / (sigma * SIGMA_DATA) ** 2  # λ(σ)
@@ -151,10 +179,12 @@ class Crystalite(StructureModel):
         skip, out, scale = SIGMA_DATA**2 / both, sigma * SIGMA_DATA / both.sqrt(), 1 / both.sqrt()
         frac = (x + 0.5) % 1.0
         net_x, net_y = self.network(numbers, frac, scale[:, None] * y, self.decode_cell(y), sigma)
-        return (
-            skip[:, None, None] * x + out[:, None, None] * net_x,
-            skip[:, None] * y + out[:, None] * net_y,
-        )
+        skip_x, out_x = skip[:, None, None], out[:, None, None]
+        if self.chosen.answer == "line":
+            clean_x = skip_x * x + out_x * net_x
+        else:
+            clean_x = x + on_circle(x, net_x, skip_x.sqrt(), out_x)
+        return clean_x, skip[:, None] * y + out[:, None] * net_y
 
     # Sampling
 
@@ -167,8 +197,28 @@ class Crystalite(StructureModel):
             churn=self.chosen.churn,
             churn_noise=self.chosen.churn_noise,
             annealing=self.chosen.annealing,
+            sigma_max=self.chosen.sigma_max,
         )
         return (x + 0.5) % 1.0, self.decode_cell(y)
+
+
+def on_circle(x: Tensor, answer: Tensor, skip: Tensor, out: Tensor) -> Tensor:
+    """How far each coordinate has to go, in (−½, ½], from an answer that knows the ends of a cell are one.
+
+    A coordinate is a point e^(2πi x) of the unit circle. The answer has a place p in the plane and a step q
+    along the circle; the clean coordinate is the direction of
+        skip · e^(2πi x) + 2π out · (p + i q e^(2πi x))
+    With much noise p decides (an atom that is always at the origin needs a constant p; as a displacement from
+    x it would be a sawtooth), with little noise q does, as in the published D.
+    # [b, n, 3], [b, n, 9], [b, 1, 1], [b, 1, 1] -> [b, n, 3]
+    """
+    along, across, step = answer.chunk(3, dim=-1)
+    angle = 2 * math.pi * x
+    cos, sin = angle.cos(), angle.sin()
+    # Turned back by the angle of x, so that the result is the displacement.
+    real = skip + 2 * math.pi * out * (along * cos + across * sin)
+    imaginary = 2 * math.pi * out * (across * cos - along * sin + step)
+    return torch.atan2(imaginary, real) / (2 * math.pi)
 
 
 def triangle(factor: Tensor) -> Tensor:
@@ -189,18 +239,19 @@ def from_triangle(y: Tensor) -> Tensor:
     return factor
 
 
-def noise_levels(steps: int, rho: float = RHO) -> Tensor:
+def noise_levels(steps: int, rho: float = RHO, sigma_max: float = SIGMA_MAX) -> Tensor:
     """σ_i = (σ_max^(1/ρ) + i/(K − 1) (σ_min^(1/ρ) − σ_max^(1/ρ)))^ρ, K of them, in double precision."""
     share = torch.linspace(0, 1, steps, dtype=torch.float64)
-    high, low = SIGMA_MAX ** (1 / rho), SIGMA_MIN ** (1 / rho)
+    high, low = sigma_max ** (1 / rho), SIGMA_MIN ** (1 / rho)
     return (high + share * (low - high)) ** rho
 
 
-def anti_annealing(steps: int, rho: float) -> Tensor:
+def anti_annealing(steps: int, rho: float, sigma_max: float = SIGMA_MAX) -> Tensor:
     """κ_i = max(1, |Δσ_i at ρ_a| / |Δσ_i at 7|), the last repeated; 1 for ρ_a = 0.  # [steps]"""
     if not rho or steps < 2:
         return torch.ones(steps, dtype=torch.float64)
-    ratio = noise_levels(steps, rho).diff().abs() / noise_levels(steps).diff().abs()
+    usual = noise_levels(steps, sigma_max=sigma_max)
+    ratio = noise_levels(steps, rho, sigma_max).diff().abs() / usual.diff().abs()
     return torch.cat([ratio, ratio[-1:]]).clamp(min=1)
 
 
@@ -213,12 +264,15 @@ def heun(
     churn: float,
     churn_noise: float,
     annealing: tuple[float, float],
+    sigma_max: float = SIGMA_MAX,
 ) -> tuple[Tensor, Tensor]:
-    """Heun steps from σ = 80 to 0 with added noise (churn); returns x = f − ½ and y."""
+    """Heun steps from σ_max to 0 with added noise (churn); returns x = f − ½ and y."""
     n = numbers.shape[1]
-    x, y = SIGMA_MAX * noise.normal(n, 3), SIGMA_MAX * noise.normal(6)
-    levels = [*noise_levels(steps).tolist(), 0.0]
-    kappa_x, kappa_y = (anti_annealing(steps, rho).tolist() for rho in annealing)
+    x, y = sigma_max * noise.normal(n, 3), sigma_max * noise.normal(6)
+    if sigma_max < SIGMA_MAX:  # not all is noise yet: the spread of noisy data
+        y = y * math.sqrt(1 + (SIGMA_DATA / sigma_max) ** 2)
+    levels = [*noise_levels(steps, sigma_max=sigma_max).tolist(), 0.0]
+    kappa_x, kappa_y = (anti_annealing(steps, rho, sigma_max).tolist() for rho in annealing)
     gamma = min(churn / steps, math.sqrt(2) - 1)
 
     def slope(x: Tensor, y: Tensor, sigma: float, i: int) -> tuple[Tensor, Tensor]:

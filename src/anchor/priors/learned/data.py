@@ -23,6 +23,7 @@ from anchor.data.loaders import load
 from anchor.data.reference import load_reference
 from anchor.errors import InputError
 from anchor.priors.learned.cells import from_lengths_and_angles, standard_cells
+from anchor.priors.learned.frames import canonical_frames
 from anchor.random import generator
 
 MAX_ATOMS = 20
@@ -78,12 +79,15 @@ class TrainingSet:
     Args:
         crystals: Any crystals of at most 20 atoms; they are brought to standard cells.
         hash: Identity of where they come from; by default of their content.
+        frame: 'canonical' also brings them to one origin and one choice of axes (see `frames`).
     """
 
-    def __init__(self, crystals: Crystals, hash: str | None = None) -> None:
+    def __init__(self, crystals: Crystals, hash: str | None = None, *, frame: str = "any") -> None:
         if not len(crystals):
             raise InputError("there are no crystals to train on")
         self.crystals = standard_cells(crystals)
+        if frame == "canonical":
+            self.crystals = canonical_frames(self.crystals)
         self.hash = hash or content_hash(
             {name: getattr(crystals, name) for name in ("counts", "numbers", "frac", "lattice")}
         )

@@ -10,6 +10,10 @@ All noise is centred, so the centre of mass of the crystal rests. In closed form
 The network learns C(g)/√λ(s), where g = ∂_μ log WN(r_s − r₀; μ, σ_r²) and λ = E[g²]; the score of the
 velocity is S = −v_s/σ_v² + tanh(s/2) g. The cell, six standardised numbers l, follows a variance-preserving
 diffusion in t, and the network predicts l itself.
+
+Given r_s and v_s, all that is known of r₀ is in r_s − μ = r₀ + σ_r ε_r: the velocity says nothing more. The
+published network sees r_s and v_s and has to find that out; the small one sees r_s − μ (`view='denoiser'`),
+in a network like omatg's that answers with the displacement of every atom. It can begin as a trained omatg.
 Reference: KLDM (Cornet et al. 2025); the paper's sampler is Euler–Maruyama with 50 steps.
 """
 
@@ -27,21 +31,26 @@ from torch import Tensor, nn
 
 from anchor.data.crystals import Crystals
 from anchor.priors.learned.cell_numbers import CellNumbers
-from anchor.priors.learned.cells import centre
+from anchor.priors.learned.cells import cell_shape, centre, paired
 from anchor.priors.learned.data import Batch
 from anchor.priors.learned.model import Noise, Recipe, StructureModel
-from anchor.priors.learned.network import PUBLISHED, SMALL, CspNet, CspSize, FourierTime
+from anchor.priors.learned.network import PUBLISHED, SMALL, CspNet, CspSize, FourierTime, sinusoids
+from anchor.priors.learned.omatg import Omatg
 
 FIRST = 0.001
 """Smallest model time."""
+SPAN = 2.0
+"""s at t = 1, as published."""
 FLOOR = 1e-6
 """Added to the variances of velocity and coordinates."""
 _WINDINGS = torch.arange(-13, 14, dtype=torch.float64) * (2 * math.pi)
 _TAU = 0.25  # step of the corrector
+FINEST = 0.25
+"""Radians; noise below which the network of `view='denoiser'` answers relative to it, not absolutely."""
 Net = Callable[[Tensor, float, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
-# The process, one function per formula. s = 2t throughout.
+# The process, one function per formula.
 
 
 def wrap_angle(x: Tensor) -> Tensor:
@@ -68,12 +77,12 @@ def wrapped_score(distance: Tensor, variance: Tensor) -> Tensor:
 
 
 @cache
-def _score_scale_table() -> Tensor:
+def _score_scale_table(span: float) -> Tensor:
     """ln λ at t = 0, 1/2000, …, 1, by quadrature in double precision.  # [2001]
 
     The trapezoidal rule is exact to rounding here: the integrand has died off at the ends or is periodic.
     """
-    s = torch.linspace(0, 2, 2001, dtype=torch.float64)
+    s = torch.linspace(0, span, 2001, dtype=torch.float64)
     variance = coordinate_variance(s)[:, None]
     reach = torch.clamp(12 * variance.sqrt(), max=math.pi)
     x = torch.linspace(-1, 1, 241, dtype=torch.float64) * reach
@@ -83,9 +92,9 @@ def _score_scale_table() -> Tensor:
     return torch.log(torch.trapezoid(density * score**2, x) / torch.trapezoid(density, x))
 
 
-def score_scale(t: Tensor) -> Tensor:
-    """λ(s) = E[g²] for δ ~ WN(0, σ_r²), interpolated in its logarithm."""
-    table = _score_scale_table().to(t)
+def score_scale(t: Tensor, span: float = SPAN) -> Tensor:
+    """λ(s) = E[g²] for δ ~ WN(0, σ_r²) at s = span · t, interpolated in its logarithm."""
+    table = _score_scale_table(span).to(t)
     position = (t * (len(table) - 1)).clamp(0, len(table) - 1)
     below = position.floor().long().clamp(max=len(table) - 2)
     return torch.exp(torch.lerp(table[below], table[below + 1], position - below))
@@ -112,15 +121,28 @@ class KldmSettings:
         cell_step: Of the em sampler: 'em', or 'exact', which integrates the noise exactly for a constant
             prediction of the clean cell and so does not overshoot in the last step (gain 1.6 at 50 steps).
         steps: Of the sampler.
+        span: s = span · t. With the published 2, atoms at t = 1 are still near their places (a wrapped normal
+            of 0.196 cells), though sampling starts anywhere; with 4 they are all but anywhere (0.36).
+        view: What the network sees and answers: 'published', or 'denoiser' (see the module).
+        pairing: Which of the atoms of one element is which: 'none' as published, or 'nearest', see
+            `crystalite`; for the view 'denoiser'.
+        noise: Factor of the noise in the reverse steps of the velocity; 1 as published.
     """
 
     size: CspSize = PUBLISHED
     sampler: Literal["em", "pc"] = "em"
     cell_step: Literal["em", "exact"] = "em"
     steps: int = 50
+    span: float = SPAN
+    view: Literal["published", "denoiser"] = "published"
+    pairing: Literal["none", "nearest"] = "none"
+    noise: float = 1.0
 
 
-SETTINGS = {"small": KldmSettings(size=SMALL, cell_step="exact"), "published": KldmSettings()}
+SETTINGS = {
+    "small": KldmSettings(size=SMALL, cell_step="exact", span=4.0, view="denoiser", pairing="nearest"),
+    "published": KldmSettings(),
+}
 
 
 class Kldm(StructureModel):
@@ -142,11 +164,16 @@ class Kldm(StructureModel):
         self.chosen = settings
         self.default_steps = settings.steps
         hidden = settings.size.hidden
-        self.time = FourierTime(settings.size.time_features)
-        self.network = CspNet(settings.size, lattice_features=6, self_pairs=False, velocities=True)
-        self.velocity_head = nn.Sequential(
-            nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, 3, bias=False)
-        )
+        self.velocity_head: nn.Module
+        if settings.view == "published":
+            self.time = FourierTime(settings.size.time_features)
+            self.network = CspNet(settings.size, lattice_features=6, self_pairs=False, velocities=True)
+            self.velocity_head = nn.Sequential(
+                nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, 3, bias=False)
+            )
+        else:
+            self.network = CspNet(settings.size, lattice_features=7, self_pairs=True)
+            self.velocity_head = nn.Linear(hidden, 3, bias=False)
         self.cell_head = nn.Linear(hidden, 6, bias=False)
         self.cells = CellNumbers()
 
@@ -165,17 +192,30 @@ class Kldm(StructureModel):
     def fit_statistics(self, crystals: Crystals) -> None:
         self.cells.fit(crystals)
 
+    @torch.no_grad()
+    def begin_as(self, other: Omatg) -> None:
+        """Take over what a trained omatg knows: its network and, where both answer alike, its heads."""
+        self.network.begin_as(other.network)
+        if self.chosen.view == "denoiser" and other.chosen.target == "end":
+            self.network.load_state_dict(other.network.state_dict())
+            self.velocity_head.load_state_dict(other.coordinate_head.state_dict())
+            self.cell_head.load_state_dict(other.cell_head.state_dict())
+
     # Training
 
     def loss_sums(self, batch: Batch, u: Tensor, rng: torch.Generator) -> dict[str, Tensor]:
         b, n = batch.numbers.shape
         t = FIRST + (1 - FIRST) * u
-        s = 2 * t[:, None, None]
+        s = self.chosen.span * t[:, None, None]
         r0 = 2 * math.pi * batch.frac
         noise_v = centre(torch.randn(b, n, 3, generator=rng))
         noise_r = centre(torch.randn(b, n, 3, generator=rng))
         v, r, g = noised(r0, s, noise_v, noise_r)
-        target = centre(g) / score_scale(t)[:, None, None].sqrt()
+        if self.chosen.pairing == "nearest":
+            seen = r - torch.tanh(s / 2) * v
+            r0 = 2 * math.pi * paired(batch.numbers, batch.frac, seen / (2 * math.pi))
+            g = wrapped_score(wrap_angle(seen - r0), coordinate_variance(s).expand_as(seen))
+        target = centre(g) / score_scale(t, self.chosen.span)[:, None, None].sqrt()
         clean = self.cells.encode(batch.lattice, n)
         alpha, sigma = cell_signal(t[:, None])
         noisy = alpha * clean + sigma * torch.randn(b, 6, generator=rng)
@@ -185,10 +225,23 @@ class Kldm(StructureModel):
     def predict(self, numbers: Tensor, t: Tensor, r: Tensor, v: Tensor, l: Tensor) -> tuple[Tensor, Tensor]:
         """The network: scaled score of coordinates [b, n, 3], clean cell numbers [b, 6]."""
         n = numbers.shape[1]
-        cell = self.cells.decode(l, n, least=0.02) if self.chosen.size.shells else l.new_zeros(len(l), 3, 3)
-        atoms, push = self.network(numbers, self.time(t), r / (2 * math.pi), cell, l, v / (2 * math.pi))
+        shown = self.chosen.size.shells or self.chosen.view == "denoiser"
+        cell = self.cells.decode(l, n, least=0.02) if shown else l.new_zeros(len(l), 3, 3)
+        if self.chosen.view == "published":
+            atoms, push = self.network(numbers, self.time(t), r / (2 * math.pi), cell, l, v / (2 * math.pi))
+            gain = torch.ones_like(t)[:, None, None]
+        else:
+            s = (self.chosen.span * t)[:, None, None]
+            spread = coordinate_variance(s).sqrt()
+            # Noise as a share of the way, as omatg counts time; it pairs random places with atoms, of which
+            # the displacements are about 0.2 cells.
+            z = spread[:, 0, 0] / (2 * math.pi * 0.2)
+            time = sinusoids(1000 * (1 - z / torch.sqrt(1 + z**2)), self.chosen.size.time_features)
+            places = (r - torch.tanh(s / 2) * v) / (2 * math.pi)
+            atoms, push = self.network(numbers, time, places, cell, cell_shape(cell, n))
+            gain = -2 * math.pi / torch.sqrt(spread**2 + FINEST**2)  # from displacements to ε_r
         score = self.velocity_head(atoms).to(r.dtype) + push
-        return centre(score), self.cell_head(atoms.mean(dim=1)).to(l.dtype)
+        return centre(gain * score), self.cell_head(atoms.mean(dim=1)).to(l.dtype)
 
     # Sampling
 
@@ -196,11 +249,18 @@ class Kldm(StructureModel):
         def net(numbers: Tensor, t: float, r: Tensor, v: Tensor, l: Tensor) -> tuple[Tensor, Tensor]:
             return self.predict(numbers, torch.full((len(numbers),), t, device=r.device), r, v, l)
 
+        steps, span = steps or self.chosen.steps, self.chosen.span
         if self.chosen.sampler == "pc":
-            r, l = predictor_corrector(net, numbers, noise, steps=steps or self.chosen.steps)
+            r, l = predictor_corrector(net, numbers, noise, steps=steps, span=span)
         else:
             r, l = euler_maruyama(
-                net, numbers, noise, steps=steps or self.chosen.steps, cell_step=self.chosen.cell_step
+                net,
+                numbers,
+                noise,
+                steps=steps,
+                cell_step=self.chosen.cell_step,
+                span=span,
+                heat=self.chosen.noise,
             )
         return (r / (2 * math.pi)) % 1.0, self.cells.decode(l, numbers.shape[1])
 
@@ -215,10 +275,10 @@ def noised(r0: Tensor, s: Tensor, noise_v: Tensor, noise_r: Tensor) -> tuple[Ten
     return v, wrap_angle(r0 + shift), g
 
 
-def velocity_score(t: Tensor, v: Tensor, prediction: Tensor) -> Tensor:
+def velocity_score(t: Tensor, v: Tensor, prediction: Tensor, span: float = SPAN) -> Tensor:
     """Ŝ = −v/σ_v² + tanh(s/2) √λ · network"""
-    s = 2 * t
-    return -v / velocity_variance(s) + torch.tanh(s / 2) * score_scale(t).sqrt() * prediction
+    s = span * t
+    return -v / velocity_variance(s) + torch.tanh(s / 2) * score_scale(t, span).sqrt() * prediction
 
 
 def _start(numbers: Tensor, noise: Noise) -> tuple[Tensor, Tensor, Tensor]:
@@ -228,21 +288,31 @@ def _start(numbers: Tensor, noise: Noise) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def euler_maruyama(
-    net: Net, numbers: Tensor, noise: Noise, *, steps: int, cell_step: str
+    net: Net,
+    numbers: Tensor,
+    noise: Noise,
+    *,
+    steps: int,
+    cell_step: str,
+    span: float = SPAN,
+    heat: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
-    """The reverse process in K equal steps from t = 1 to 0.001; returns r, radians, and l."""
+    """The reverse process in K equal steps from t = 1 to 0.001; returns r, radians, and l.
+
+    `heat` multiplies the noise of the velocity; less than 1 is no exact reversal.
+    """
     r, v, l = _start(numbers, noise)
     n = numbers.shape[1]
     times = torch.linspace(1, FIRST, steps + 1, dtype=torch.float64).float().to(r.device)
     for t, after in pairwise(times):
         step = t - after
-        h = 2 * step
+        h = span * step
         prediction, clean = net(numbers, float(t), r, v, l)
-        score = velocity_score(t, v, prediction)
+        score = velocity_score(t, v, prediction, span)
         v = (
             torch.exp(h) * v
             + 2 * torch.expm1(h) * score
-            + torch.expm1(2 * h).sqrt() * centre(noise.normal(n, 3))
+            + heat * torch.expm1(2 * h).sqrt() * centre(noise.normal(n, 3))
         )
         r = wrap_angle(r - h * v)  # the new velocity
         alpha, sigma = cell_signal(t)
@@ -261,17 +331,19 @@ def euler_maruyama(
     return r, l
 
 
-def predictor_corrector(net: Net, numbers: Tensor, noise: Noise, *, steps: int) -> tuple[Tensor, Tensor]:
+def predictor_corrector(
+    net: Net, numbers: Tensor, noise: Noise, *, steps: int, span: float = SPAN
+) -> tuple[Tensor, Tensor]:
     """One Langevin step at fixed time, then one deterministic step, K times; returns r, radians, and l."""
     r, v, l = _start(numbers, noise)
     n = numbers.shape[1]
     times = torch.linspace(1, FIRST, steps + 1, dtype=torch.float64).float().to(r.device)
     for t, after in pairwise(times):
-        h = 2 * (t - after)
+        h = span * (t - after)
         alpha, sigma = cell_signal(t)
 
         prediction, clean = net(numbers, float(t), r, v, l)
-        score = velocity_score(t, v, prediction)
+        score = velocity_score(t, v, prediction, span)
         q = (alpha * clean - l) / sigma**2
         d = _TAU / (score**2).mean(dim=(1, 2), keepdim=True).clamp(min=1e-12)
         if n > 1:  # a single atom has no velocity
@@ -281,9 +353,9 @@ def predictor_corrector(net: Net, numbers: Tensor, noise: Noise, *, steps: int) 
         l = l + d * q + (2 * d).sqrt() * noise.normal(6)
 
         prediction, clean = net(numbers, float(t), r, v, l)
-        score = velocity_score(t, v, prediction)
+        score = velocity_score(t, v, prediction, span)
         q = (alpha * clean - l) / sigma**2
-        wide, narrow = velocity_variance(2 * t).sqrt(), velocity_variance(2 * after).sqrt()
+        wide, narrow = (velocity_variance(span * x).sqrt() for x in (t, after))
         v = torch.exp(h) * v + (torch.exp(h) * wide - narrow) * wide * score
         r = wrap_angle(r - h * v)
         alpha1, sigma1 = cell_signal(after)

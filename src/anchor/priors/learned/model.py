@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -67,15 +67,15 @@ class StructureModel(nn.Module, ABC):
 
     Attributes:
         name: What people type.
-        moves_origin: Whether training shifts every crystal at random, because the network sees absolute
-            coordinates.
+        frame: Where training crystals have their origin: 'any' for networks that see differences only;
+            'shifted', anew at random every time, or 'canonical' (see `frames`) for absolute coordinates.
         recipes: Training settings by size, 'small' and 'published'.
         term_weights: Weight of each term of the loss.
         default_steps: Sampler steps when none are asked for.
     """
 
     name: ClassVar[str]
-    moves_origin: ClassVar[bool] = False
+    frame: Literal["any", "shifted", "canonical"] = "any"
     recipes: ClassVar[Mapping[str, Recipe]]
     term_weights: Mapping[str, float]
     default_steps: int

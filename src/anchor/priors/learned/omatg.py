@@ -29,9 +29,9 @@ from torch import Tensor, nn
 from anchor.data.crystals import Crystals
 from anchor.priors.learned.cell_numbers import CellNumbers
 from anchor.priors.learned.cells import (
+    cell_shape,
     centre,
     from_lengths_and_angles,
-    lengths_and_angles,
     squared_volume_of_angles,
     wrap,
 )
@@ -195,9 +195,7 @@ class Omatg(StructureModel):
     def _cell_features(self, cell: Tensor, n: int) -> Tensor:
         if self.chosen.cell_features == "gram":
             return (cell @ cell.mT).flatten(1)
-        lengths, angles = lengths_and_angles(cell)
-        volume = torch.linalg.det(cell).abs().clamp(min=1e-3)[:, None]
-        return torch.cat([lengths.clamp(min=1e-2).log() - 1.7, angles.cos(), (volume / n).log() - 3], dim=1)
+        return cell_shape(cell, n)
 
     # The sampler
 

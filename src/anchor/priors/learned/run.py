@@ -146,16 +146,20 @@ def train(
 def make_trainer(plan: Plan, device: str = "cpu") -> Trainer:
     """Data, model and optimiser of a plan, before the first step."""
     crystals = training_crystals(plan.sources)
-    data = TrainingSet(crystals[np.flatnonzero(crystals.counts <= plan.max_atoms)])
-    model = _start(plan)
-    if model is None:
-        model = fresh_model(plan)
+    crystals = crystals[np.flatnonzero(crystals.counts <= plan.max_atoms)]
+    started = _start(plan)
+    model = fresh_model(plan) if started is None else started
+    data = TrainingSet(crystals, frame=model.frame)
+    if started is None:
         model.fit_statistics(data.crystals)
         if plan.start is not None:
             other, card = load_model(Path(plan.start))
-            if not (isinstance(model, Omatg | Kldm) and isinstance(other, Omatg | Kldm)):
+            if isinstance(model, Kldm) and isinstance(other, Omatg):
+                model.begin_as(other)
+            elif isinstance(model, Omatg) and isinstance(other, Kldm):
+                model.network.begin_as(other.network)
+            else:
                 raise InputError(f"{plan.start} holds weights of '{card['name']}', not of '{plan.name}'")
-            model.network.begin_as(other.network)
     recipe = replace(model.recipes[plan.size], **_known_fields(plan.recipe, Recipe, "recipe"))
     return Trainer(
         model,
@@ -213,7 +217,7 @@ def validation_set(max_atoms: int = 20) -> Crystals:
 def validate(trainer: Trainer, validation: Crystals, rhythm: Rhythm) -> dict[str, Any]:
     """Validation losses and match rate of the averaged weights."""
     with trainer.averaged() as model:
-        losses = evaluation_loss(model, TrainingSet(validation))
+        losses = evaluation_loss(model, TrainingSet(validation, frame=model.frame))
         document: dict[str, Any] = {"kind": "validation", "step": trainer.step, **losses}
         if rhythm.match_crystals:
             prior = as_prior(trainer, model, steps=rhythm.match_steps)

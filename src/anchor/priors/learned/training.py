@@ -102,7 +102,7 @@ class Trainer:
                 self.step,
                 recipe.batch_size,
                 self.seed,
-                translate=self.model.moves_origin,
+                translate=self.model.frame == "shifted",
                 alike=recipe.alike,
             )
         )

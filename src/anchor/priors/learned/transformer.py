@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from anchor.priors.learned.cells import lengths_and_angles, wrap
-from anchor.priors.learned.data import MAX_NUMBER
+from anchor.priors.learned.data import MAX_ATOMS, MAX_NUMBER
+from anchor.priors.learned.frames import ranks
 from anchor.priors.learned.network import ElementEmbedding, nearest_distance, waves
 
 LAST_GAUSSIAN = 2.0
@@ -35,6 +36,10 @@ class TransformerSize:
         shared_bias: One bias for all layers, or (as published for CSP) one for each.
         descriptors: Elements by embedding and descriptors; off: one-hot and an MLP, as published.
         noise_features: Sinusoids of the noise level.
+        roles: Show every atom the number of atoms of the crystal and of its element, and the rank of its
+            element (see `frames`); as published, attention has to count.
+        pair_values: Attention also gathers what it sees of the pairs (differences, distances), not only what
+            it sees of the other atoms; as published, pairs decide only where to look.
     """
 
     width: int = 1024
@@ -47,17 +52,22 @@ class TransformerSize:
     shared_bias: bool = False
     descriptors: bool = False
     noise_features: int = 256
+    roles: bool = False
+    pair_values: bool = False
 
 
 SMALL = TransformerSize(
     width=192,
-    layers=6,
+    layers=4,
     heads=8,
     frequencies=16,
     pair_frequencies=8,
     gaussians=16,
     pair_hidden=64,
+    shared_bias=True,
     descriptors=True,
+    roles=True,
+    pair_values=True,
 )
 PUBLISHED = TransformerSize()
 
@@ -73,9 +83,14 @@ def zeroed(layer: nn.Linear) -> nn.Linear:
 
 
 class CrystalTransformer(nn.Module):
-    """Corrections of coordinates and cell numbers from noisy ones."""
+    """Corrections of coordinates and cell numbers from noisy ones.
 
-    def __init__(self, size: TransformerSize) -> None:
+    Args:
+        size: See `TransformerSize`.
+        coordinate_outputs: Numbers that answer for the coordinates of an atom.
+    """
+
+    def __init__(self, size: TransformerSize, *, coordinate_outputs: int = 3) -> None:
         super().__init__()
         self.size = size
         width = size.width
@@ -84,20 +99,26 @@ class CrystalTransformer(nn.Module):
             self.elements = ElementEmbedding(width, descriptors=True)
         else:
             self.elements = OneHotElements(width)
+        self.roles = Roles(width) if size.roles else None
         self.coordinates = mlp(6 * size.frequencies, width, width)
         self.cell = mlp(6, width, width)
         self.segments = nn.Parameter(torch.randn(2, width) * 0.02)
         self.condition = mlp(2 * size.noise_features, width, width)
-        self.blocks = nn.ModuleList(Block(width, size.heads) for _ in range(size.layers))
+        features = pair_features(size)
+        self.pairs = (
+            nn.Sequential(nn.Linear(features, size.pair_hidden), nn.SiLU()) if size.pair_values else None
+        )
+        gathered = size.pair_hidden if size.pair_values else 0
+        self.blocks = nn.ModuleList(Block(width, size.heads, gathered) for _ in range(size.layers))
         self.biases = nn.ModuleList(GeometryBias(size) for _ in range(1 if size.shared_bias else size.layers))
         self.norm = nn.LayerNorm(width)
-        self.coordinate_head = nn.Linear(width, 3)
+        self.coordinate_head = nn.Linear(width, coordinate_outputs)
         self.cell_head = nn.Linear(width, 6)
 
     def forward(
         self, numbers: Tensor, frac: Tensor, cell_numbers: Tensor, lattice: Tensor, sigma: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Outputs for coordinates [b, n, 3] and cell [b, 6].
+        """Outputs for coordinates [b, n, coordinate_outputs] and cell [b, 6].
 
         Args:
             numbers: Atomic numbers.  # [b, n]
@@ -107,16 +128,20 @@ class CrystalTransformer(nn.Module):
             sigma: Noise level.  # [b]
         """
         atoms = self.elements(numbers) + self.coordinates(waves(frac, self.size.frequencies, first=1))
-        tokens = torch.cat(
-            [atoms + self.segments[0], (self.cell(cell_numbers) + self.segments[1])[:, None]], dim=1
-        )
+        cell = self.cell(cell_numbers)
+        if self.roles is not None:
+            role, size = self.roles(numbers)
+            atoms, cell = atoms + role, cell + size
+        tokens = torch.cat([atoms + self.segments[0], (cell + self.segments[1])[:, None]], dim=1)
         condition = self.condition(noise_features(sigma, self.size.noise_features))
         pairs, distance = pair_geometry(frac, lattice, self.size)
+        # No pair has the cell token in it.
+        values = None if self.pairs is None else nn.functional.pad(self.pairs(pairs), (0, 0, 0, 1, 0, 1))
         bias: Tensor | None = None
         for i, block in enumerate(self.blocks):
             if bias is None or not self.size.shared_bias:
                 bias = self.biases[min(i, len(self.biases) - 1)](pairs, distance, sigma)
-            tokens = block(tokens, condition, bias)
+            tokens = block(tokens, condition, bias, values)
         tokens = self.norm(tokens)
         return self.coordinate_head(tokens[:, :-1]).to(frac.dtype), self.cell_head(tokens[:, -1]).to(
             frac.dtype
@@ -124,31 +149,44 @@ class CrystalTransformer(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and MLP, each behind a LayerNorm that the condition shifts and scales, and a gate."""
+    """Attention and MLP, each behind a LayerNorm that the condition shifts and scales, and a gate.
 
-    def __init__(self, width: int, heads: int) -> None:
+    Args:
+        width: Of tokens.
+        heads: Of attention.
+        gathered: Features of pairs that attention gathers beside the values; 0 for none.
+    """
+
+    def __init__(self, width: int, heads: int, gathered: int = 0) -> None:
         super().__init__()
         self.heads = heads
         self.norm = nn.LayerNorm(width, elementwise_affine=False)
         self.modulation = nn.Sequential(nn.SiLU(), zeroed(nn.Linear(width, 6 * width)))
         self.qkv = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
+        self.pair_out = nn.Linear(heads * gathered, width, bias=False) if gathered else None
         self.feed = nn.Sequential(
             nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width)
         )
 
-    def forward(self, tokens: Tensor, condition: Tensor, bias: Tensor) -> Tensor:
+    def forward(self, tokens: Tensor, condition: Tensor, bias: Tensor, pairs: Tensor | None) -> Tensor:
         shift, scale, gate, shift2, scale2, gate2 = self.modulation(condition)[:, None].chunk(6, dim=-1)
         h = self.norm(tokens) * (1 + scale) + shift
-        tokens = tokens + gate * self._attend(h, bias)
+        tokens = tokens + gate * self._attend(h, bias, pairs)
         h = self.norm(tokens) * (1 + scale2) + shift2
         return tokens + gate2 * self.feed(h)
 
-    def _attend(self, h: Tensor, bias: Tensor) -> Tensor:
+    def _attend(self, h: Tensor, bias: Tensor, pairs: Tensor | None) -> Tensor:
         b, m, width = h.shape
         q, k, v = self.qkv(h).view(b, m, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
-        mixed = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=bias.to(q.dtype))
-        return self.out(mixed.transpose(1, 2).reshape(b, m, width))
+        if self.pair_out is None:
+            mixed = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=bias.to(q.dtype))
+            return self.out(mixed.transpose(1, 2).reshape(b, m, width))
+        assert pairs is not None
+        weight = torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]) + bias, dim=-1)  # [b, heads, m, m]
+        mixed = (weight.to(v.dtype) @ v).transpose(1, 2).reshape(b, m, width)
+        seen = weight.transpose(1, 2).to(pairs.dtype) @ pairs  # [b, m, heads, gathered]
+        return self.out(mixed) + self.pair_out(seen.flatten(2))
 
 
 class GeometryBias(nn.Module):
@@ -159,13 +197,14 @@ class GeometryBias(nn.Module):
 
     def __init__(self, size: TransformerSize) -> None:
         super().__init__()
-        features = 6 * size.pair_frequencies + size.gaussians + 6
         one = math.log(math.e - 1)  # softplus(one) = 1
         self.slope = nn.Parameter(torch.full((size.heads,), one))
         self.gate_slope = nn.Parameter(torch.full((size.heads,), one))
         self.gate_shift = nn.Parameter(torch.zeros(size.heads))
         self.edge = nn.Sequential(
-            nn.Linear(features, size.pair_hidden), nn.SiLU(), zeroed(nn.Linear(size.pair_hidden, size.heads))
+            nn.Linear(pair_features(size), size.pair_hidden),
+            nn.SiLU(),
+            zeroed(nn.Linear(size.pair_hidden, size.heads)),
         )
 
     def forward(self, pairs: Tensor, distance: Tensor, sigma: Tensor) -> Tensor:
@@ -191,6 +230,22 @@ class OneHotElements(nn.Module):
         return self.net(nn.functional.one_hot(numbers, MAX_NUMBER + 1).float())
 
 
+class Roles(nn.Module):
+    """What an atom is in its composition: learned vectors for n, the count of its element and its rank."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.size = nn.Embedding(MAX_ATOMS + 1, width)
+        self.count = nn.Embedding(MAX_ATOMS + 1, width)
+        self.rank = nn.Embedding(MAX_ATOMS, width)
+
+    def forward(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
+        """Of atoms [b, n, width], and of the crystal [b, width]."""
+        rank, count = (torch.from_numpy(part).to(numbers.device) for part in ranks(numbers.cpu().numpy()))
+        size = self.size(torch.full_like(numbers[:, 0], numbers.shape[1]))
+        return self.count(count) + self.rank(rank) + size[:, None], size
+
+
 def noise_features(sigma: Tensor, width: int) -> Tensor:
     """cos and sin of 2πω c_noise, c_noise = ¼ ln σ, ω = 10000^(−i/(width/2)), twice over.  # [b, 2 width]"""
     half = width // 2
@@ -198,6 +253,11 @@ def noise_features(sigma: Tensor, width: int) -> Tensor:
     angle = 2 * math.pi * (0.25 * sigma.log())[:, None] * omega
     once = torch.cat([angle.cos(), angle.sin()], dim=-1)
     return torch.cat([once, once], dim=-1)
+
+
+def pair_features(size: TransformerSize) -> int:
+    """Numbers that `pair_geometry` tells of a pair."""
+    return 6 * size.pair_frequencies + size.gaussians + 6
 
 
 @torch.no_grad()
