@@ -36,7 +36,7 @@ ValidateMinutes = Annotated[float, typer.Option(min=0.0, help="Minutes between l
 
 
 def train(
-    name: Annotated[str, typer.Argument(help="omatg, kldm or crystalite.")],
+    name: Annotated[str, typer.Argument(help="wyckoff, omatg, kldm or crystalite.")],
     out: Out,
     hours: Hours = None,
     steps: Steps = None,

@@ -225,7 +225,21 @@ ENTRIES: dict[str, Entry] = {
         "anchor.priors.templates:load",
         {"split": "all"},
     ),
+    "combined": Entry(
+        "templates of the train split and wyckoff, in the order of a learned score",
+        "anchor.priors.combined:load",
+    ),
+    "combined-all": Entry(
+        "the same with all reference crystals as templates: not for tests on them",
+        "anchor.priors.combined:load",
+        {"split": "all"},
+    ),
     "random": Entry("random crystals with random symmetry", "anchor.priors.random_crystals:load"),
+    "wyckoff": Entry(
+        "learned symmetry: space group, Wyckoff positions, coordinates, cell, one after the other",
+        "anchor.priors.learned.prior:load",
+        {"weights": "wyckoff"},
+    ),
     "omatg": Entry(
         "learned flow from random crystals (OMatG)", "anchor.priors.learned.prior:load", {"weights": "omatg"}
     ),
@@ -270,7 +284,7 @@ def load_prior(name: str, *, device: str = "cpu", **options: Any) -> Prior:
 
 
 def is_learned(name: str) -> bool:
-    """Whether a name stands for a trained network, which takes `steps`, `fallback` and `precision`."""
+    """Whether a name stands for a trained network, which can be told its `fallback`."""
     entry = ENTRIES.get(name)
     return name.endswith(".safetensors") or (entry is not None and "learned" in entry.factory)
 

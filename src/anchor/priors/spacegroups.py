@@ -66,7 +66,7 @@ class SpaceGroup:
 @cache
 def space_group(number: int) -> SpaceGroup:
     """Space group by its international number, in spglib's first setting."""
-    operations = spglib.get_symmetry_from_database(_hall_numbers()[number])
+    operations = spglib.get_symmetry_from_database(default_setting(number))
     rotations, translations = operations["rotations"], operations["translations"]
     pure = translations[(rotations == np.eye(3, dtype=int)).all(axis=(1, 2))]
     basis = _primitive_basis(pure)
@@ -76,6 +76,11 @@ def space_group(number: int) -> SpaceGroup:
     new_translations -= np.floor(new_translations + 1e-9)
     _, first = np.unique(new_rotations.reshape(-1, 9), axis=0, return_index=True)
     return SpaceGroup(number, new_rotations[first], new_translations[first], basis)
+
+
+def default_setting(number: int) -> int:
+    """spglib's first Hall number of a space group."""
+    return _hall_numbers()[number]
 
 
 @cache

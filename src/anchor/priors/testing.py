@@ -144,7 +144,7 @@ def measure(
     if k < 1:
         raise InputError(f"{k=} samples per crystal are none", "ask for at least one")
     described = list(anonymous(truth))
-    known = _training_stoichiometries()
+    known = training_stoichiometries()
     chunks = [np.arange(i, min(i + _CHUNK, len(truth))) for i in range(0, len(truth), _CHUNK)]
     displacements, shortest, volume = [], [], []
     seconds = 0.0
@@ -215,7 +215,8 @@ def cell_of(crystal: Crystals) -> Composition:
 
 
 @cache
-def _training_stoichiometries() -> frozenset[Stoichiometry]:
+def training_stoichiometries() -> frozenset[Stoichiometry]:
+    """Those of the reference's train split."""
     reference = load_reference()
     train = reference.crystals[of_split(reference, "train")]
     return frozenset(ratio for _, ratio, _ in anonymous(train))

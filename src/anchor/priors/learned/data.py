@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -96,6 +97,11 @@ class TrainingSet:
         return len(self.crystals)
 
     @property
+    def sizes(self) -> NDArray[np.int64]:
+        """What makes crystals alike in cost.  # [n]"""
+        return self.crystals.counts
+
+    @property
     def elements(self) -> frozenset[int]:
         return frozenset(self.crystals.numbers.tolist())
 
@@ -110,7 +116,7 @@ class TrainingSet:
         chosen = self._chain(block * alike * batch_size, alike * batch_size, seed)
         if alike == 1:
             return chosen
-        chosen = chosen[np.argsort(self.crystals.counts[chosen], kind="stable")]
+        chosen = chosen[np.argsort(self.sizes[chosen], kind="stable")]
         turn = generator(seed, "training sizes", block).permutation(alike)[place]
         return chosen[turn * batch_size : (turn + 1) * batch_size]
 
@@ -127,7 +133,7 @@ class TrainingSet:
 
     def batches(
         self, step: int, batch_size: int, seed: int, *, translate: bool = False, alike: int = 1
-    ) -> Iterator[tuple[NDArray[np.int64], Batch]]:
+    ) -> Iterator[tuple[NDArray[np.int64], Any]]:
         """Groups of equal size of the step's crystals, atoms shuffled, and their places in the step's batch.
 
         Args:
@@ -139,6 +145,10 @@ class TrainingSet:
         crystals = self.crystals[self.members(step, batch_size, seed, alike=alike)]
         for places, batch in to_batches(crystals):
             yield places, augmented(batch, rng, translate=translate)
+
+    def all_batches(self) -> Iterator[tuple[NDArray[np.int64], Any]]:
+        """Every crystal once, as it is, and its place in the set."""
+        yield from to_batches(self.crystals)
 
 
 def augmented(batch: Batch, rng: np.random.Generator, *, translate: bool) -> Batch:

@@ -1,4 +1,4 @@
-"""What the three learned models share: a loss on a batch, a sampler, settings that a file can carry."""
+"""What the learned models share: a loss on a batch, a sampler, settings that a file can carry."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from anchor.data.crystals import Crystals
-from anchor.priors.learned.data import Batch
+from anchor.priors.learned.data import TrainingSet
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class Noise:
         return torch.stack([torch.rand(shape, generator=g) for g in self._streams]).to(self._device)
 
 
-class StructureModel(nn.Module, ABC):
-    """A trainable distribution of coordinates and cell given the atoms.
+class TrainableModel(nn.Module, ABC):
+    """A trainable distribution of crystals given their atoms: a loss on a batch, settings a file can carry.
 
     Attributes:
         name: What people type.
@@ -71,14 +71,14 @@ class StructureModel(nn.Module, ABC):
             'shifted', anew at random every time, or 'canonical' (see `frames`) for absolute coordinates.
         recipes: Training settings by size, 'small' and 'published'.
         term_weights: Weight of each term of the loss.
-        default_steps: Sampler steps when none are asked for.
+        chosen: A dataclass of all settings.
     """
 
     name: ClassVar[str]
     frame: Literal["any", "shifted", "canonical"] = "any"
     recipes: ClassVar[Mapping[str, Recipe]]
     term_weights: Mapping[str, float]
-    default_steps: int
+    chosen: Any
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
@@ -93,14 +93,32 @@ class StructureModel(nn.Module, ABC):
         """Numbers per crystal of n atoms over which each term of the loss is averaged."""
 
     @abstractmethod
-    def loss_sums(self, batch: Batch, u: Tensor, rng: torch.Generator) -> dict[str, Tensor]:
+    def loss_sums(self, batch: Any, u: Tensor, rng: torch.Generator) -> dict[str, Tensor]:
         """Each term of the loss, summed over its entries and the crystals of the batch.
 
         Args:
-            batch: Crystals of one size.
+            batch: Of `training_set`: crystals of one size (`Batch`), unless the model says otherwise.
             u: A uniform number per crystal that decides its time; even over the batch.  # [b]
             rng: Source of all other noise.
         """
+
+    def training_set(self, crystals: Crystals) -> TrainingSet:
+        """Crystals as this model is trained on them; its statistics may not be fitted yet."""
+        return TrainingSet(crystals, frame=self.frame)
+
+    @property
+    def n_parameters(self) -> int:
+        return sum(p.numel() for p in self.parameters())
+
+
+class StructureModel(TrainableModel):
+    """A model that makes all coordinates and the cell from noise.
+
+    Attributes:
+        default_steps: Sampler steps when none are asked for.
+    """
+
+    default_steps: int
 
     @abstractmethod
     def generate(self, numbers: Tensor, noise: Noise, *, steps: int | None = None) -> tuple[Tensor, Tensor]:
@@ -111,7 +129,3 @@ class StructureModel(nn.Module, ABC):
             noise: One stream per crystal.
             steps: Sampler steps.
         """
-
-    @property
-    def n_parameters(self) -> int:
-        return sum(p.numel() for p in self.parameters())

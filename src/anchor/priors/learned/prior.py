@@ -19,8 +19,10 @@ from anchor.errors import InputError, MissingDependencyError, nearest
 from anchor.paths import sha256
 from anchor.priors.base import Prior, Request, load_prior
 from anchor.priors.learned.data import MAX_ATOMS
-from anchor.priors.learned.model import Noise, StructureModel
+from anchor.priors.learned.model import Noise, StructureModel, TrainableModel
 from anchor.priors.learned.weights import SHIPPED, load_model
+from anchor.priors.wyckoff.model import Wyckoff
+from anchor.priors.wyckoff.prior import WyckoffPrior
 
 ATTEMPTS = 3
 """Times a crystal is drawn until its cell is one."""
@@ -138,6 +140,9 @@ def _usable(crystals: Crystals) -> NDArray[np.bool_]:
     return usable & (per_atom >= VOLUMES[0]) & (per_atom <= VOLUMES[1]) & (longest <= LONGEST)
 
 
+TrainedPrior = LearnedPrior | WyckoffPrior
+
+
 def load(
     *,
     device: str = "cpu",
@@ -145,11 +150,11 @@ def load(
     steps: int | None = None,
     fallback: str = "templates",
     precision: str = "fp32",
-) -> LearnedPrior:
+) -> TrainedPrior:
     """A learned prior by the name of weights that ship, or from a .safetensors file.
 
     Args:
-        weights: omatg, kldm, crystalite, or a path.
+        weights: wyckoff, omatg, kldm, crystalite, or a path.
         steps: Sampler steps; None for the model's own number.
         fallback: Prior that answers where the model fails; `random` for a test of the model alone.
         precision: fp32 or bf16 (faster on processors that know it).
@@ -163,7 +168,7 @@ def load(
                 f"train it and copy it there: anchor prior train {weights} --out runs/{weights} --hours 8",
             )
     model, card = load_model(path)
-    return LearnedPrior(
+    return prior_of(
         model.to(device),
         elements=frozenset(card["elements"]),
         identity=sha256(path),
@@ -172,6 +177,36 @@ def load(
         precision=precision,
         device=device,
         training=training_of(card["card"]),
+    )
+
+
+def prior_of(
+    model: TrainableModel,
+    *,
+    elements: frozenset[int],
+    identity: str,
+    steps: int | None = None,
+    fallback: str = "templates",
+    precision: str = "fp32",
+    device: str = "cpu",
+    training: Mapping[str, float] | None = None,
+) -> TrainedPrior:
+    """A trained model as the prior of its kind; see `LearnedPrior` and `WyckoffPrior`."""
+    if isinstance(model, Wyckoff):
+        if steps is not None or precision != "fp32":
+            raise InputError("the prior 'wyckoff' has no sampler steps and computes in fp32 only")
+        # It writes a crystal for any atoms, so no other prior ever answers for it.
+        return WyckoffPrior(model, elements=elements, identity=identity, device=device, training=training)
+    assert isinstance(model, StructureModel)
+    return LearnedPrior(
+        model,
+        elements=elements,
+        identity=identity,
+        steps=steps,
+        fallback=fallback,
+        precision=precision,
+        device=device,
+        training=training,
     )
 
 

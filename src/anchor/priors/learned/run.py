@@ -14,12 +14,12 @@ import numpy as np
 from anchor.data.crystals import Crystals
 from anchor.errors import InputError
 from anchor.priors.learned.card import write_cards
-from anchor.priors.learned.data import TrainingSet, reference_split, training_crystals
+from anchor.priors.learned.data import reference_split, training_crystals
 from anchor.priors.learned.files import append_line, keep_until, read_json
 from anchor.priors.learned.kldm import Kldm
-from anchor.priors.learned.model import Recipe, StructureModel
+from anchor.priors.learned.model import Recipe, StructureModel, TrainableModel
 from anchor.priors.learned.omatg import Omatg
-from anchor.priors.learned.prior import LearnedPrior
+from anchor.priors.learned.prior import TrainedPrior, prior_of
 from anchor.priors.learned.training import STATE_FILE, Trainer, evaluation_loss
 from anchor.priors.learned.weights import load_model, model_from, new_model, save_model
 from anchor.priors.testing import held_out, measure, some
@@ -149,7 +149,7 @@ def make_trainer(plan: Plan, device: str = "cpu") -> Trainer:
     crystals = crystals[np.flatnonzero(crystals.counts <= plan.max_atoms)]
     started = _start(plan)
     model = fresh_model(plan) if started is None else started
-    data = TrainingSet(crystals, frame=model.frame)
+    data = model.training_set(crystals)
     if started is None:
         model.fit_statistics(data.crystals)
         if plan.start is not None:
@@ -172,7 +172,7 @@ def make_trainer(plan: Plan, device: str = "cpu") -> Trainer:
     )
 
 
-def _start(plan: Plan) -> StructureModel | None:
+def _start(plan: Plan) -> TrainableModel | None:
     """The model to fine-tune, or None where there is none of this name."""
     if plan.start is None:
         return None
@@ -180,7 +180,7 @@ def _start(plan: Plan) -> StructureModel | None:
     return model.requires_grad_(True) if card["name"] == plan.name else None
 
 
-def fresh_model(plan: Plan) -> StructureModel:
+def fresh_model(plan: Plan) -> TrainableModel:
     """A model with random weights that depend on the seed alone."""
     import torch
 
@@ -217,10 +217,11 @@ def validation_set(max_atoms: int = 20) -> Crystals:
 def validate(trainer: Trainer, validation: Crystals, rhythm: Rhythm) -> dict[str, Any]:
     """Validation losses and match rate of the averaged weights."""
     with trainer.averaged() as model:
-        losses = evaluation_loss(model, TrainingSet(validation, frame=model.frame))
+        losses = evaluation_loss(model, model.training_set(validation))
         document: dict[str, Any] = {"kind": "validation", "step": trainer.step, **losses}
         if rhythm.match_crystals:
-            prior = as_prior(trainer, model, steps=rhythm.match_steps)
+            steps = rhythm.match_steps if isinstance(model, StructureModel) else None
+            prior = as_prior(trainer, model, steps=steps)
             known = np.array([prior.knows(crystal) for crystal in validation])
             truth = some(validation[np.flatnonzero(known)], rhythm.match_crystals)
             rates = measure(prior, truth, 1, seed=trainer.seed).summary()
@@ -231,9 +232,9 @@ def validate(trainer: Trainer, validation: Crystals, rhythm: Rhythm) -> dict[str
     return document
 
 
-def as_prior(trainer: Trainer, model: StructureModel, *, steps: int | None = None) -> LearnedPrior:
+def as_prior(trainer: Trainer, model: TrainableModel, *, steps: int | None = None) -> TrainedPrior:
     """The model of a running training as a prior."""
-    return LearnedPrior(
+    return prior_of(
         model,
         elements=trainer.data.elements,
         identity=f"{trainer.data.hash}|{trainer.seed}|{trainer.step}",
@@ -264,7 +265,11 @@ def export(
                 if prior.knows(crystal) and len(crystal.numbers) <= largest
             ]
             rates = measure(prior, some(truth[np.array(known)], test_crystals), 1).summary()
-            card["test"] = {"sampler_steps": prior.steps, "fallbacks": prior.fallbacks, **rates}
+            card["test"] = {
+                "sampler_steps": getattr(prior, "steps", None),
+                "fallbacks": prior.fallbacks,
+                **rates,
+            }
         path = folder / f"{model.name}.safetensors"
         save_model(path, model, {"elements": card["elements"], "card": card}, half=True)
     write_cards(folder, path, card, folder / METRICS_FILE)

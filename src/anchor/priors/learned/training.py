@@ -20,9 +20,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from anchor.errors import AnchorError, InputError, nearest
-from anchor.priors.learned.data import TrainingSet, to_batches
+from anchor.priors.learned.data import TrainingSet
 from anchor.priors.learned.files import write_json
-from anchor.priors.learned.model import Recipe, StructureModel
+from anchor.priors.learned.model import Recipe, TrainableModel
 from anchor.priors.learned.weights import read_tensors
 from anchor.random import generator, torch_generator
 
@@ -46,7 +46,7 @@ class Trainer:
 
     def __init__(
         self,
-        model: StructureModel,
+        model: TrainableModel,
         data: TrainingSet,
         recipe: Recipe,
         *,
@@ -126,7 +126,7 @@ class Trainer:
         return losses
 
     @contextmanager
-    def averaged(self) -> Iterator[StructureModel]:
+    def averaged(self) -> Iterator[TrainableModel]:
         """The model with the averaged weights in place, for evaluation."""
         kept = {name: p.detach().clone() for name, p in self.model.named_parameters()}
         self._put(self.ema)
@@ -181,7 +181,7 @@ class Trainer:
         self.step, self.seconds = int(state["step"]), float(state["seconds"])
 
 
-def make_optimiser(model: StructureModel, recipe: Recipe) -> torch.optim.Optimizer:
+def make_optimiser(model: TrainableModel, recipe: Recipe) -> torch.optim.Optimizer:
     """Adam, AdamW, or AdamW with amsgrad."""
     if recipe.optimiser == "adam":
         return torch.optim.Adam(model.parameters(), lr=recipe.learning_rate)
@@ -213,7 +213,7 @@ def even_times(count: int, seed: int, *names: str | int) -> Tensor:
     return torch.from_numpy((rng.permutation(count) + rng.random(count)) / count).float()
 
 
-def entries_of(model: StructureModel, groups: list[tuple[int, int]]) -> dict[str, int]:
+def entries_of(model: TrainableModel, groups: list[tuple[int, int]]) -> dict[str, int]:
     """Over how many numbers each term of the loss is averaged, given (crystals, atoms each) of the groups."""
     totals: dict[str, int] = {}
     for crystals, n in groups:
@@ -222,9 +222,9 @@ def entries_of(model: StructureModel, groups: list[tuple[int, int]]) -> dict[str
     return totals
 
 
-def evaluation_loss(model: StructureModel, data: TrainingSet, *, seed: int = 0) -> dict[str, float]:
+def evaluation_loss(model: TrainableModel, data: TrainingSet, *, seed: int = 0) -> dict[str, float]:
     """Losses over all of `data` with noise that is the same every time, in single precision."""
-    groups = to_batches(data.crystals)
+    groups = list(data.all_batches())
     totals = entries_of(model, [(len(b), b.n_atoms) for _, b in groups])
     times = even_times(len(data), seed, "evaluation")
     device = next(model.parameters()).device

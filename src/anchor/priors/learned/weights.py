@@ -15,26 +15,30 @@ from anchor.priors.learned.crystalite import SETTINGS as CRYSTALITE_SETTINGS
 from anchor.priors.learned.crystalite import Crystalite
 from anchor.priors.learned.kldm import SETTINGS as KLDM_SETTINGS
 from anchor.priors.learned.kldm import Kldm
-from anchor.priors.learned.model import StructureModel
+from anchor.priors.learned.model import TrainableModel
 from anchor.priors.learned.omatg import SETTINGS as OMATG_SETTINGS
 from anchor.priors.learned.omatg import Omatg
+from anchor.priors.wyckoff.model import SETTINGS as WYCKOFF_SETTINGS
+from anchor.priors.wyckoff.model import Wyckoff
 
 FORMAT = "anchor-prior-1"
 SHIPPED = Path(__file__).parents[1] / "files"
 """Folder of the weights that ship, <name>.safetensors."""
-MODELS: dict[str, type[Omatg] | type[Kldm] | type[Crystalite]] = {
+MODELS: dict[str, type[Wyckoff] | type[Omatg] | type[Kldm] | type[Crystalite]] = {
+    "wyckoff": Wyckoff,
     "omatg": Omatg,
     "kldm": Kldm,
     "crystalite": Crystalite,
 }
 SETTINGS: dict[str, dict[str, Any]] = {
+    "wyckoff": WYCKOFF_SETTINGS,
     "omatg": OMATG_SETTINGS,
     "kldm": KLDM_SETTINGS,
     "crystalite": CRYSTALITE_SETTINGS,
 }
 
 
-def new_model(name: str, size: str = "small") -> StructureModel:
+def new_model(name: str, size: str = "small") -> TrainableModel:
     """An untrained model by name and size."""
     if name not in MODELS:
         raise InputError(f"unknown learned prior '{name}'", nearest(name, MODELS))
@@ -43,12 +47,12 @@ def new_model(name: str, size: str = "small") -> StructureModel:
     return MODELS[name](SETTINGS[name][size])
 
 
-def model_from(name: str, settings: dict[str, Any]) -> StructureModel:
-    """An untrained model with the settings of `StructureModel.settings`."""
+def model_from(name: str, settings: dict[str, Any]) -> TrainableModel:
+    """An untrained model with the settings of `TrainableModel.settings`."""
     return MODELS[name].make(**settings)
 
 
-def save_model(path: Path, model: StructureModel, card: dict[str, Any], *, half: bool = False) -> None:
+def save_model(path: Path, model: TrainableModel, card: dict[str, Any], *, half: bool = False) -> None:
     """Weights and buffers of a model, parameters in half precision if asked, with `card` in the header."""
     parameters = {name for name, _ in model.named_parameters()}
     tensors = {
@@ -59,7 +63,7 @@ def save_model(path: Path, model: StructureModel, card: dict[str, Any], *, half:
     save_file(tensors, path, metadata={"anchor": json.dumps(header, sort_keys=True)})
 
 
-def load_model(path: Path) -> tuple[StructureModel, dict[str, Any]]:
+def load_model(path: Path) -> tuple[TrainableModel, dict[str, Any]]:
     """The model of `save_model` on the CPU in single precision, and its card."""
     card, tensors = read_tensors(path)
     if card.get("format") != FORMAT or card.get("name") not in MODELS:
