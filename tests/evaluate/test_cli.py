@@ -87,6 +87,22 @@ def test_another_gate_rescores_and_another_prior_pairs(folder: Path, monkeypatch
     assert "judged differently" in refused("compare", folder, lemat, "--paired").message
 
 
+def test_another_hull_places_the_same_structures_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dft = folder.parent / "dft"
+    with monkeypatch.context() as patch:  # nothing is relaxed again
+        patch.delattr("anchor.evaluate.internal.relax")
+        run("evaluate", folder, "--hull", "dft", "--out", dft, *FAST)
+    before, after = (
+        [json.loads(line) for line in (out / "table.jsonl").read_text().splitlines()] for out in (folder, dft)
+    )
+    for old, new in zip(before, after, strict=True):
+        assert new["energy_ev"] == old["energy_ev"]
+        assert new["status"] == old["status"]
+        above = new["energy_above_hull_ev_per_atom"]
+        assert above == old["energy_above_dft_hull_ev_per_atom"]
+    assert sum(row["status"] == "measured" for row in after) == 6
+
+
 def test_files_of_anyone_and_unreadable_ones(tmp_path: Path, small: Crystals) -> None:
     write(tmp_path / "generated_crystals.extxyz", small[:3])
     (tmp_path / "broken.cif").write_text("not a crystal")

@@ -146,30 +146,46 @@ class InternalProtocol(Protocol):
             in_flight=False,
         )
         ended = np.isin(found.status, ("converged", "capped")) & np.isfinite(found.energy)
-        energy = np.where(ended, found.energy, np.nan)
-        scores = self.hull.score(found.crystals, energy, checkpoint_hash=self.potential.checkpoint_hash)
         rows: list[Row] = []
         for i in range(len(crystals)):
             row: Row = {
                 "relaxation": str(found.status[i]),
                 "relaxation_steps": found.steps[i],
                 "max_force_ev_per_angstrom": found.max_force[i],
-                "energy_ev": energy[i],
-                "formation_energy_ev_per_atom": scores.formation_energy[i],
-                "energy_above_hull_ev_per_atom": scores.energy_above_hull[i],
-                **{f"energy_above_{kind}_hull_ev_per_atom": above[i] for kind, above in scores.above.items()},
-                "status": "measured",
+                "energy_ev": found.energy[i] if ended[i] else np.nan,
+                "status": "measured" if ended[i] else "failed",
                 "reason": "",
             }
-            if not ended[i]:
-                why = f"relaxation {found.status[i]}: {found.reason[i]}".removesuffix(": ")
-                row |= {"status": "failed", "reason": why}
-            else:
+            if ended[i]:
                 row[RELAXED] = found.crystals[i]
-                if not np.isfinite(scores.energy_above_hull[i]):
-                    row |= {"status": "not scored", "reason": scores.status[i].removeprefix("not scored: ")}
+            else:
+                row["reason"] = f"relaxation {found.status[i]}: {found.reason[i]}".removesuffix(": ")
             rows.append({name: plain(value) for name, value in row.items()})
-        return rows
+        return self.place(rows)
+
+    placing = ("hull", "hull_kind")
+
+    def place(self, rows: Sequence[Row]) -> list[Row]:
+        """Rows with energies above this protocol's hull; the relaxed structures and energies stay."""
+        there = [i for i, row in enumerate(rows) if RELAXED in row]
+        energy = np.array([rows[i]["energy_ev"] for i in there], dtype=float)
+        scores = self.hull.score(
+            Crystals.concatenate(rows[i][RELAXED] for i in there),
+            energy,
+            checkpoint_hash=self.potential.checkpoint_hash,
+        )
+        columns = {
+            "formation_energy_ev_per_atom": scores.formation_energy,
+            "energy_above_hull_ev_per_atom": scores.energy_above_hull,
+            **{f"energy_above_{kind}_hull_ev_per_atom": above for kind, above in scores.above.items()},
+        }
+        placed = [{**row, **dict.fromkeys(columns)} for row in rows]
+        for k, i in enumerate(there):
+            placed[i] |= {name: plain(values[k]) for name, values in columns.items()}
+            placed[i] |= {"status": "measured", "reason": ""}
+            if not np.isfinite(scores.energy_above_hull[k]):
+                placed[i] |= {"status": "not scored", "reason": scores.status[k].removeprefix("not scored: ")}
+        return placed
 
     def flag(
         self,

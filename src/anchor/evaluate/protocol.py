@@ -160,6 +160,13 @@ class Protocol(ABC):
         an equal identity is flagged anew without relaxing again.
         """
 
+    placing: ClassVar[tuple[str, ...]] = ()
+    """Keys of `identity` that only decide where measured structures lie on a hull, not the structures."""
+
+    def place(self, rows: Sequence[Row]) -> list[Row]:
+        """Measured rows that differ from this protocol's in `placing` alone, as this protocol has them."""
+        raise NotImplementedError(f"{self.name} has no keys in `placing`")
+
     def tables(self, rows: Sequence[Row], *, label: str) -> dict[str, list[Row]]:  # noqa: ARG002
         """Further CSV files the protocol is known for: name → lines. `rows` are those of all seeds."""
         return {}

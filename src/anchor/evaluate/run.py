@@ -83,7 +83,7 @@ def evaluate(
         for seed in seeds:
             tell = _teller(on_progress, seed)
             drawn = _draw(store, source, seed, n, asked, query, tell)
-            _reuse(source, store, seed)
+            _reuse(source, store, protocol, seed)
             rows, crystals, ends = _measure(store, protocol, drawn, seed, tell)
             flags = protocol.flag(rows, crystals, ends)
             assert len(flags) == len(rows), f"{len(flags)} flags for {len(rows)} rows"
@@ -170,15 +170,22 @@ def _cell(proposal: Proposal) -> str | None:
 # 2. Measure
 
 
-def _reuse(source: Source, store: Store, seed: int) -> None:
-    """Take over measurements of the same structures that were made in exactly the same way."""
+def _reuse(source: Source, store: Store, protocol: Protocol, seed: int) -> None:
+    """Take over measurements of the same structures made in the same way, if need be on another hull."""
     if source.evaluation is None or store.lines("measured", seed):
         return
     earlier, mine = source.evaluation, store.settings
-    if earlier.settings["measure"] == mine["measure"] and mine["n"] in (None, earlier.settings["n"]):
-        earlier.lines("measured", seed)  # cuts off half a line
-        if (path := earlier.path("measured", seed)).is_file():
-            shutil.copyfile(path, store.path("measured", seed))
+    if mine["n"] not in (None, earlier.settings["n"]):
+        return
+    theirs = earlier.settings["measure"]
+    differ = {key for key in {*theirs, *mine["measure"]} if theirs.get(key) != mine["measure"].get(key)}
+    earlier.lines("measured", seed)  # cuts off half a line
+    if not (path := earlier.path("measured", seed)).is_file() or differ - set(protocol.placing):
+        return
+    if differ:
+        store.append("measured", seed, protocol.place(earlier.rows("measured", seed)))
+    else:
+        shutil.copyfile(path, store.path("measured", seed))
 
 
 def _measure(
