@@ -290,40 +290,28 @@ def list_priors(json: JsonFlag = False) -> None:
 
 @app.command()
 def index(
-    combined: Annotated[
-        bool, typer.Option("--combined", help="Fit the weights of the combined prior instead.")
-    ] = False,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the train split.")] = 3,
-    n: Annotated[int, typer.Option("-n", min=10, help="Validation crystals for --combined.")] = 600,
     seed: Seed = 0,
     json: JsonFlag = False,
 ) -> None:
     """Fit the template prior to the bundled reference again: prototypes, element similarity, volumes.
 
-    Needed after `anchor data build` made another reference; takes a few minutes on one core. `--combined` is
-    needed after new weights of the wyckoff prior were put in their place.
+    Needed after `anchor data build` made another reference; takes a few minutes on one core.
 
     Example: anchor prior index
-
-    Example: anchor prior index --combined
     """
     from anchor.data.reference import load_reference
     from anchor.paths import sha256
-    from anchor.priors.combined import fit
     from anchor.priors.templates import FITTED_FILE, fit_templates, save_fitted
 
-    report: dict[str, Any]
-    if combined:
-        report = fit(n, seed=seed)
-    else:
-        fitted, losses = fit_templates(load_reference(), epochs=epochs, seed=seed)
-        save_fitted(fitted)
-        report = {
-            "file": str(FITTED_FILE),
-            "sha256": sha256(FITTED_FILE),
-            "prototypes": len(fitted.prototypes.symmetries),
-            "loss_by_epoch": losses,
-        }
+    fitted, losses = fit_templates(load_reference(), epochs=epochs, seed=seed)
+    save_fitted(fitted)
+    report = {
+        "file": str(FITTED_FILE),
+        "sha256": sha256(FITTED_FILE),
+        "prototypes": len(fitted.prototypes.symmetries),
+        "loss_by_epoch": losses,
+    }
     if json:
         emit(report)
         return

@@ -225,15 +225,6 @@ ENTRIES: dict[str, Entry] = {
         "anchor.priors.templates:load",
         {"split": "all"},
     ),
-    "combined": Entry(
-        "templates of the train split and wyckoff, in the order of a learned score",
-        "anchor.priors.combined:load",
-    ),
-    "combined-all": Entry(
-        "the same with all reference crystals as templates: not for tests on them",
-        "anchor.priors.combined:load",
-        {"split": "all"},
-    ),
     "random": Entry("random crystals with random symmetry", "anchor.priors.random_crystals:load"),
     "wyckoff": Entry(
         "learned symmetry: space group, Wyckoff positions, coordinates, cell, one after the other",

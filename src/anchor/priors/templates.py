@@ -324,15 +324,14 @@ class TemplatePrior(Prior):
     def _build(self, request: Request, choices: list[Choice]) -> Crystals:
         if choices:
             choice = choices[request.draw % len(choices)]
-            crystal = self.substitute(choice)
+            crystal = self._substitute(choice)
             if request.units is None:
                 return crystal
             times = request.composition.n_atoms // crystal.n_atoms
             return supercell(crystal, times, request.rng("supercell", request.draw))
         return self.fallback.draw_one(request)
 
-    def substitute(self, choice: Choice) -> Crystals:
-        """The template with its new elements, at the volume they should take."""
+    def _substitute(self, choice: Choice) -> Crystals:
         template = self.reference.crystals[choice.crystal]
         numbers = np.array([choice.replace[z] for z in template.numbers.tolist()])
         scale = self.fitted.volumes.ratio(numbers, template.numbers) ** (1 / 3)

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anchor.priors.wyckoff.counting import can_finish, feasible_groups
-from anchor.priors.wyckoff.data import to_sequences
-from anchor.priors.wyckoff.encoding import Encoded, Orbit, element_order
+from anchor.priors.wyckoff.encoding import Orbit, element_order
 from anchor.priors.wyckoff.network import BINS, Sequences, WyckoffNet
 from anchor.priors.wyckoff.tables import tables
 
@@ -151,17 +150,6 @@ class Writer:
             for draft in self._grow(chosen, hidden, scores, choose):
                 drafts[draft.query] = draft
         return drafts
-
-    @torch.no_grad()
-    def log_probabilities(self, crystals: Sequence[Encoded]) -> NDArray[np.float64]:
-        """Log-probability of the groups and positions of crystals, whatever their coordinates.  # [n]"""
-        sequences = to_sequences(crystals, np.zeros((len(crystals), 6))).to(self.device)
-        hidden = self.net.hidden(sequences, self.features)
-        possible = np.array([feasible_groups(one.counts.values()) for one in crystals])
-        logits = self.net.group_head(hidden[:, 0]).double().cpu().numpy()
-        groups = _log_softmax(np.where(possible, logits, -np.inf))
-        positions = self.net.position_log_p(hidden, sequences, self.features).double().cpu().numpy()
-        return groups[np.arange(len(crystals)), [one.group - 1 for one in crystals]] + positions
 
     @torch.no_grad()
     def cells(self, drafts: Sequence[Draft]) -> tuple[Tensor, Tensor, Tensor]:
