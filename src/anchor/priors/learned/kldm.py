@@ -140,7 +140,15 @@ class KldmSettings:
 
 
 SETTINGS = {
-    "small": KldmSettings(size=SMALL, cell_step="exact", span=4.0, view="denoiser", pairing="nearest"),
+    "small": KldmSettings(
+        size=SMALL,
+        cell_step="exact",
+        steps=25,
+        span=4.0,
+        view="denoiser",
+        pairing="nearest",
+        noise=0.0,
+    ),
     "published": KldmSettings(),
 }
 
