@@ -9,7 +9,7 @@ cells; parameters and training time. Then `relax` test compositions, one crystal
 cell relaxed with MatterSim-1M; root mean square displacement of the atoms by the nearest image without drift,
 and the share within 0.1 eV/atom of the union hull, of all asked (what failed counts as not). `--neutral` and
 `--unseen` do the same with random neutral compositions, of any stoichiometry and of such as no training
-crystal has. `--steps` adds the match rate of learned priors against sampler steps.
+crystal has. `--rare` matches all known held-out crystals of such stoichiometries. `--steps` adds the match rate of learned priors against sampler steps.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from anchor.potentials import load_potential
 from anchor.priors import Prior, is_learned, load_prior
 from anchor.priors.learned.prior import LearnedPrior
 from anchor.priors.testing import cell_of, held_out, measure, training_stoichiometries
-from anchor.priors.units import stoichiometry
+from anchor.priors.units import anonymous, stoichiometry
 from anchor.priors.wyckoff.prior import WyckoffPrior
 from anchor.random import generator
 from anchor.relax.engine import relax
@@ -67,6 +67,16 @@ def matches(prior: Prior, n: int, many: int) -> dict[str, Any]:
         answer |= {"match@20": often["match_rate"], "n_match@20": often["n"]}
         answer["match@20_standard_error"] = often["match_rate_standard_error"]
     return answer
+
+
+def rare(prior: Prior) -> dict[str, Any]:
+    """Match of the validation and test crystals whose stoichiometry no training crystal has."""
+    known = Crystals.concatenate([held_out("val"), held_out("test")])
+    seen = training_stoichiometries()
+    unseen = [i for i, (_, ratio, _) in enumerate(anonymous(known)) if ratio not in seen]
+    found = measure(prior, known[np.array(unseen)], MANY).summary()
+    first = round(found["match_rate_first_sample"] * len(unseen))
+    return {"crystals": len(unseen), "matched@1": first, f"matched@{MANY}": found["matched"]}
 
 
 def speed(prior: Prior) -> dict[str, float]:
@@ -141,6 +151,8 @@ def report(name: str, arguments: argparse.Namespace) -> dict[str, Any] | None:
         row |= matches(prior, arguments.n, arguments.many) | speed(prior)
     if arguments.relax:
         row |= relaxed(prior, known_cells(arguments.relax), arguments.max_steps)
+    if arguments.rare:
+        row["rare"] = rare(prior)
     for what in ("neutral", "unseen"):
         if n := getattr(arguments, what):
             cells = neutral_cells(n, unseen=what == "unseen")
@@ -165,6 +177,7 @@ def main() -> None:
     parser.add_argument("--relax", type=int, default=0, help="test compositions to relax")
     parser.add_argument("--neutral", type=int, default=0, help="random neutral compositions to relax")
     parser.add_argument("--unseen", type=int, default=0, help="the same, of stoichiometries never seen")
+    parser.add_argument("--rare", action="store_true", help="match known crystals of unseen stoichiometry")
     parser.add_argument("--max-steps", type=int, default=100, help="of positions, and again with the cell")
     parser.add_argument("--steps", type=int, nargs="*", default=[], help="sampler steps to compare")
     arguments = parser.parse_args()

@@ -165,7 +165,7 @@ class Protocol(ABC):
 
     def place(self, rows: Sequence[Row]) -> list[Row]:
         """Measured rows that differ from this protocol's in `placing` alone, as this protocol has them."""
-        raise NotImplementedError(f"{self.name} has no keys in `placing`")
+        return list(rows)
 
     def tables(self, rows: Sequence[Row], *, label: str) -> dict[str, list[Row]]:  # noqa: ARG002
         """Further CSV files the protocol is known for: name → lines. `rows` are those of all seeds."""

@@ -108,6 +108,10 @@ def _read(path: Path) -> tuple[NDArray[np.int64], list[Encoded]]:
     ]
 
 
+Beginning = tuple[Sequence[int], Sequence[int], int, Sequence[Orbit]]
+"""Elements in order, their counts, space group number (0: not chosen yet), orbits so far."""
+
+
 def to_sequences(encoded: Sequence[Encoded], cells: NDArray[np.float64]) -> Sequences:
     """Padded arrays of whole crystals.
 
@@ -115,33 +119,42 @@ def to_sequences(encoded: Sequence[Encoded], cells: NDArray[np.float64]) -> Sequ
         encoded: At least one.
         cells: Standardised cell numbers.  # [b, 6]
     """
+    whole = []
+    for one in encoded:
+        order = element_order(one.counts)
+        whole.append((order, [one.counts[z] for z in order], one.group, one.orbits))
+    return begun(whole, cells)
+
+
+def begun(drafts: Sequence[Beginning], cells: NDArray[np.float64] | None = None) -> Sequences:
+    """Padded arrays of crystals that may not be finished; at least one."""
     known = tables()
-    b = len(encoded)
-    orders = [element_order(e.counts) for e in encoded]
-    k = max(map(len, orders))
-    s = max(len(e.orbits) for e in encoded)
-    elements, counts = np.zeros((b, k), dtype=np.int64), np.zeros((b, k), dtype=np.int64)
+    b = len(drafts)
+    k = max(len(elements) for elements, _, _, _ in drafts)
+    s = max(len(orbits) for _, _, _, orbits in drafts)
+    numbers, atoms = np.zeros((b, k), dtype=np.int64), np.zeros((b, k), dtype=np.int64)
     slot, left = np.full((b, s + 1), -1), np.zeros((b, s + 1), dtype=np.int64)
     position, free = np.zeros((b, s), dtype=np.int64), np.zeros((b, s, 3))
-    for i, (one, order) in enumerate(zip(encoded, orders, strict=True)):
-        atoms = one.counts
-        elements[i, : len(order)] = order
-        counts[i, : len(order)] = [atoms[z] for z in order]
-        remaining = dict(atoms)
-        for j, orbit in enumerate(one.orbits):
-            row = known.first[one.group - 1] + orbit.position
-            slot[i, j], left[i, j] = order.index(orbit.element), remaining[orbit.element]
-            position[i, j] = row
+    for i, (elements, counts, group, orbits) in enumerate(drafts):
+        numbers[i, : len(elements)], atoms[i, : len(elements)] = elements, counts
+        place = {z: n for n, z in enumerate(elements)}
+        remaining = list(counts)
+        for j, orbit in enumerate(orbits):
+            here = place[orbit.element]
+            row = known.first[group - 1] + orbit.position
+            slot[i, j], left[i, j], position[i, j] = here, remaining[here], row
             free[i, j, : len(orbit.free)] = orbit.free
-            remaining[orbit.element] -= int(known.multiplicity[row])
+            remaining[here] -= int(known.multiplicity[row])
+        coming = next((n for n, count in enumerate(remaining) if count), -1)
+        slot[i, len(orbits)], left[i, len(orbits)] = coming, remaining[coming] if coming >= 0 else 0
     return Sequences(
-        torch.from_numpy(elements),
-        torch.from_numpy(counts),
-        torch.tensor([e.group - 1 for e in encoded]),
+        torch.from_numpy(numbers),
+        torch.from_numpy(atoms),
+        torch.tensor([max(group - 1, 0) for _, _, group, _ in drafts]),
         torch.from_numpy(slot),
         torch.from_numpy(left),
         torch.from_numpy(position),
         torch.from_numpy(free).float(),
-        torch.tensor([len(e.orbits) for e in encoded]),
-        torch.from_numpy(cells).float(),
+        torch.tensor([len(orbits) for _, _, _, orbits in drafts]),
+        torch.from_numpy(np.zeros((b, 6)) if cells is None else cells).float(),
     )

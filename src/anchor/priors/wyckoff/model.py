@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anchor.data.crystals import Crystals
+from anchor.errors import InputError
 from anchor.priors.learned.data import TrainingSet
 from anchor.priors.learned.model import Recipe, TrainableModel
 from anchor.priors.wyckoff.cells import full_cell
@@ -33,6 +34,10 @@ class WyckoffSettings:
     size: WyckoffSize = SMALL
     beam: int = 20
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.beam, int) or self.beam < 1:
+            raise InputError(f"beam={self.beam!r} is no number of crystals", "give a whole number above 0")
+
 
 SETTINGS = {"small": WyckoffSettings()}
 
@@ -53,7 +58,7 @@ class Wyckoff(TrainableModel):
             alike=16,
         )
     }
-    # With the right group and positions 99 % of crystals match: these choices are what must be learned.
+    # With the right group and positions nearly every crystal matches: these choices must be learned.
     term_weights: Mapping[str, float] = {"group": 1.0, "positions": 1.0, "coordinates": 0.3, "cell": 0.5}
     cell_mean: Tensor
     cell_scale: Tensor

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anchor.priors.wyckoff.counting import can_finish, feasible_groups
+from anchor.priors.wyckoff.data import begun
 from anchor.priors.wyckoff.encoding import Orbit, element_order
-from anchor.priors.wyckoff.network import BINS, Sequences, WyckoffNet
+from anchor.priors.wyckoff.network import BINS, WyckoffNet
 from anchor.priors.wyckoff.tables import tables
 
 PEAK = 6
@@ -215,46 +216,11 @@ class Writer:
 
     def _hidden(self, drafts: Sequence[Draft], *, after_group: bool = True) -> Tensor:
         """Features from which the next choice is made.  # [n, d]"""
-        seq = self._sequences(drafts)
+        seq = begun([(d.elements, d.counts, d.group, d.orbits) for d in drafts]).to(self.device)
         hidden = self.net.hidden(seq, self.features)
         if not after_group:
             return hidden[:, 0]
         return hidden[torch.arange(len(drafts), device=hidden.device), seq.length + 1]
-
-    def _sequences(self, drafts: Sequence[Draft]) -> Sequences:
-        known = tables()
-        b = len(drafts)
-        k = max(len(draft.elements) for draft in drafts)
-        s = max(len(draft.orbits) for draft in drafts)
-        elements, counts = np.zeros((b, k), dtype=np.int64), np.zeros((b, k), dtype=np.int64)
-        slot, left = np.full((b, s + 1), -1), np.zeros((b, s + 1), dtype=np.int64)
-        position, free = np.zeros((b, s), dtype=np.int64), np.zeros((b, s, 3), dtype=np.float32)
-        for i, draft in enumerate(drafts):
-            size = len(draft.elements)
-            elements[i, :size], counts[i, :size] = draft.elements, draft.counts
-            remaining = list(draft.counts)
-            for j, orbit in enumerate(draft.orbits):
-                row = known.first[draft.group - 1] + orbit.position
-                slot[i, j] = draft.elements.index(orbit.element)
-                left[i, j] = remaining[slot[i, j]]
-                position[i, j] = row
-                free[i, j, : len(orbit.free)] = orbit.free
-                remaining[slot[i, j]] -= int(known.multiplicity[row])
-            end = len(draft.orbits)
-            slot[i, end] = draft.slot
-            left[i, end] = remaining[draft.slot] if draft.slot >= 0 else 0
-        arrays = (
-            elements,
-            counts,
-            np.array([max(draft.group - 1, 0) for draft in drafts]),
-            slot,
-            left,
-            position,
-            free,
-            np.array([len(draft.orbits) for draft in drafts]),
-            np.zeros((b, 6), dtype=np.float32),
-        )
-        return Sequences(*(torch.from_numpy(array).to(self.device) for array in arrays))
 
 
 def _highest(log_p: NDArray[np.float64], _query: int) -> int:
