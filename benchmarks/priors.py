@@ -9,7 +9,8 @@ cells; parameters and training time. Then `relax` test compositions, one crystal
 cell relaxed with MatterSim-1M; root mean square displacement of the atoms by the nearest image without drift,
 and the share within 0.1 eV/atom of the union hull, of all asked (what failed counts as not). `--neutral` and
 `--unseen` do the same with random neutral compositions, of any stoichiometry and of such as no training
-crystal has. `--rare` matches all known held-out crystals of such stoichiometries. `--steps` adds the match rate of learned priors against sampler steps.
+crystal has. `--rare` matches all known held-out crystals of such stoichiometries. `--steps` adds the match
+rate of learned priors against sampler steps.
 """
 
 from __future__ import annotations
