@@ -207,6 +207,9 @@ class Relax(Section):
     optimizer: Literal["quasi-newton", "fire", "ase-bfgs"] = Field(
         "quasi-newton", description="ours; the paper uses ASE's BFGS one by one ('ase-bfgs')"
     )
+    symmetry: bool = Field(
+        True, description="keep the space group that the prior gave: half the work; not with 'ase-bfgs'"
+    )
     chunk_atoms: int = Field(256, ge=1, description="atoms per batch of the potential")
 
 
@@ -301,7 +304,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
         "reward": {"order": "paper"},
         "prior": {"query": "reduced"},
-        "relax": {"optimizer": "ase-bfgs"},
+        "relax": {"optimizer": "ase-bfgs", "symmetry": False},
         "action_space": {"allow_loose_references": True},
     },
 }

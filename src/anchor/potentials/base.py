@@ -22,8 +22,8 @@ from torch_sim.state import SimState
 
 from anchor.data.crystals import Crystals
 from anchor.errors import InputError
-from anchor.potentials.graph import Graph, neighbour_graph
-from anchor.potentials.state import to_state
+from anchor.potentials.graph import Graph, neighbour_graph, orbit_graph
+from anchor.potentials.state import SymmetricState, to_state
 
 MIN_VOLUME_PER_ATOM = 1.0
 """Å³. Denser cells are not evaluated (their energy is NaN): no crystal is (diamond has 5.7), and the number
@@ -69,9 +69,11 @@ class Potential(ModelInterface):
     Attributes:
         cpu_chunk_atoms: About how many atoms are evaluated at once on a CPU. Batching gains little there, and
             larger work arrays fall out of the caches, the sooner the wider the network.
+        takes_orbits: Whether it looks at one atom of each orbit only in a `SymmetricState`.
     """
 
     cpu_chunk_atoms = 96
+    takes_orbits = False
 
     def __init__(
         self,
@@ -132,7 +134,10 @@ class Potential(ModelInterface):
         systems = torch.nonzero(well_formed(state)).view(-1)
         if state.device.type != "cpu":
             return [systems] if len(systems) else []
-        counts = torch.bincount(state.system_idx)[systems]
+        counted = torch.ones_like(state.system_idx)
+        if self.takes_orbits and isinstance(state, SymmetricState):
+            counted = (state.representatives() == torch.arange(state.n_atoms)).long()
+        counts = torch.zeros_like(counted).index_add(0, state.system_idx, counted)[systems]
         group = (torch.cumsum(counts, 0) - 1) // self.cpu_chunk_atoms
         return list(torch.split(systems, torch.unique_consecutive(group, return_counts=True)[1].tolist()))
 
@@ -164,7 +169,8 @@ class Potential(ModelInterface):
 class GradientPotential(Potential):
     """A potential whose forces and stresses are gradients of its energy: one backward pass gives both.
 
-    A subclass sets `cutoff` (Å) and writes `energies`.
+    A subclass sets `cutoff` (Å) and writes `energies`; it sets `takes_orbits` if its atoms' features are
+    scalars and it sums energies by `graph.sum_per_system`.
     """
 
     cutoff: float
@@ -177,7 +183,10 @@ class GradientPotential(Potential):
         positions = state.positions.detach().requires_grad_()
         strain = torch.zeros_like(state.cell).requires_grad_()
         with torch.enable_grad():
-            energy = self.energies(neighbour_graph(state, positions, strain, cutoff=self.cutoff))
+            graph = neighbour_graph(state, positions, strain, cutoff=self.cutoff)
+            if self.takes_orbits and isinstance(state, SymmetricState):
+                graph = orbit_graph(graph, state.representatives())
+            energy = self.energies(graph)
             gradients = torch.autograd.grad(energy.sum(), [positions, strain], allow_unused=True)
         # Unused means that no atom has a neighbour: nothing pulls.
         forces, virial = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -14,6 +14,9 @@ from vesin import NeighborList
 class Graph:
     """Directed edges i → j of all systems, sorted by i; both directions are present, images included.
 
+    The graph of orbits has one atom for all that are equivalent by symmetry, with its own edges, to whatever
+    orbits they lead: scalar features passed along them are those of the whole crystal.
+
     Attributes:
         numbers: Atomic numbers.  # [n_atoms]
         system_idx: Which system each atom belongs to.  # [n_atoms]
@@ -24,7 +27,8 @@ class Graph:
         shifts: Cell translations of j.  # [n_edges, 3], int64
         vectors: r_j + shift − r_i, Å, in the geometry's type.  # [n_edges, 3]
         cell: Strained cells, rows, Å.  # [n_systems, 3, 3]
-        positions: Strained positions, Å.  # [n_atoms, 3]
+        positions: Strained positions, Å; of all atoms, in a graph of orbits too.  # [n_atoms, 3]
+        multiplicity: How many atoms each atom stands for, in a graph of orbits.  # [n_atoms]
     """
 
     numbers: torch.Tensor
@@ -37,10 +41,13 @@ class Graph:
     vectors: torch.Tensor
     cell: torch.Tensor
     positions: torch.Tensor
+    multiplicity: torch.Tensor | None = None
 
     def sum_per_system(self, values: torch.Tensor) -> torch.Tensor:
         """Sum atomic values over systems in the geometry's (double) precision.  # [n_atoms] -> [n_systems]"""
         zeros = self.positions.new_zeros(self.n_systems)
+        if self.multiplicity is not None:
+            values = values * self.multiplicity.to(values.dtype)
         return zeros.index_add(0, self.system_idx, values.to(zeros.dtype))
 
 
@@ -101,4 +108,27 @@ def neighbour_graph(
         vectors=vectors,
         cell=cell,
         positions=strained,
+    )
+
+
+def orbit_graph(graph: Graph, representative: torch.Tensor) -> Graph:
+    """The graph of orbits.
+
+    Args:
+        graph: Of all atoms.
+        representative: The atom that stands for each.  # [n_atoms]
+    """
+    chosen, orbit, multiplicity = torch.unique(representative, return_inverse=True, return_counts=True)
+    i, j = graph.edges
+    own = torch.nonzero(representative[i] == i).view(-1)
+    return replace(
+        graph,
+        numbers=graph.numbers[chosen],
+        system_idx=graph.system_idx[chosen],
+        counts=torch.bincount(graph.system_idx[chosen], minlength=graph.n_systems),
+        edges=torch.stack([orbit[i[own]], orbit[j[own]]]),
+        edge_counts=torch.bincount(graph.system_idx[i[own]], minlength=graph.n_systems),
+        shifts=graph.shifts[own],
+        vectors=graph.vectors[own],
+        multiplicity=multiplicity,
     )

@@ -23,6 +23,8 @@ class MatterSim(GradientPotential):
         dtype: Of the network; the published weights are single precision.
     """
 
+    takes_orbits = True
+
     def __init__(
         self,
         path: Path,

@@ -5,12 +5,41 @@ torch-sim keeps cell vectors as columns (`cell = lattice.mT`); everywhere else i
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import torch
 from ase.data import atomic_masses
 from torch_sim.state import SimState
 
 from anchor.data.crystals import Crystals
+
+
+@dataclass(kw_only=True)
+class SymmetricState(SimState):
+    """Crystals whose symmetry is known: atoms of one orbit are copies of each other.
+
+    A potential may look at one atom of each orbit only. Its energies are the same; of its forces and stresses
+    only the part is right that keeps the symmetry, the mean over the group's operations
+    (`anchor.relax.symmetry`).
+
+    Attributes:
+        orbit: The first atom of each atom's orbit, counted within its system.  # [n_atoms], int64
+    """
+
+    orbit: torch.Tensor
+
+    _atom_attributes = SimState._atom_attributes | {"orbit"}
+
+    def __init__(self, *, orbit: torch.Tensor, **attributes: Any) -> None:
+        self.orbit = orbit
+        super().__init__(**attributes)
+
+    def representatives(self) -> torch.Tensor:
+        """The first atom of each atom's orbit, counted over all systems.  # [n_atoms], int64"""
+        first = torch.cumsum(self.n_atoms_per_system, 0) - self.n_atoms_per_system
+        return first[self.system_idx] + self.orbit
 
 
 def geometry_dtype(device: str | torch.device) -> torch.dtype:

@@ -16,9 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from anchor.data.crystals import Crystals
+from anchor.relax.symmetry import find_symmetry
 
 CELL_ROWS = 3
 
@@ -62,6 +65,8 @@ class Frame(Rows):
         numbers: Atomic numbers, 0 = padding.  # [b, m]
         lattice: Reference cell, rows, Å.  # [b, 3, 3]
         moves: 1 for rows that may move (atoms, and the cell when it is free), else 0.  # [b, 3 + m]
+        orbit: The first of the atoms that are equivalent by symmetry to each, itself without.  # [b, m]
+        projector: On changes that keep the symmetry; empty where none is kept.  # [b, 3 (3 + m), 3 (3 + m)]
     """
 
     index: torch.Tensor
@@ -69,6 +74,13 @@ class Frame(Rows):
     numbers: torch.Tensor
     lattice: torch.Tensor
     moves: torch.Tensor
+    orbit: torch.Tensor
+    projector: torch.Tensor
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether symmetry is kept."""
+        return self.projector.shape[1] > 0
 
     @property
     def atoms(self) -> torch.Tensor:
@@ -77,7 +89,13 @@ class Frame(Rows):
 
 
 def start(
-    crystals: Crystals, index: Sequence[int], *, cell: bool, size: int, device: torch.device
+    crystals: Crystals,
+    index: Sequence[int],
+    *,
+    cell: bool,
+    size: int,
+    device: torch.device,
+    symmetry: bool = False,
 ) -> tuple[Frame, torch.Tensor]:
     """Frame and coordinates of crystals at rest in their own cells.
 
@@ -87,10 +105,14 @@ def start(
         cell: Whether the cell is free.
         size: Atoms to pad to, m.
         device: Where the optimiser works.
+        symmetry: Whether to keep the symmetry that they have; they are moved onto it.
 
     Returns:
         Frame, and coordinates [b, 3 + m, 3].
     """
+    orbit, projector = np.tile(np.arange(size), (len(crystals), 1)), np.zeros((len(crystals), 0, 0))
+    if symmetry:
+        crystals, orbit, projector = _symmetrised(crystals, size)
     numbers, _ = crystals.padded(size)
     sites = torch.from_numpy(numbers).to(device)
     coordinates = torch.zeros(len(crystals), CELL_ROWS + size, 3, dtype=torch.float64, device=device)
@@ -102,8 +124,25 @@ def start(
         numbers=sites,
         lattice=torch.from_numpy(crystals.lattice).to(device),
         moves=torch.cat([cell_moves, (sites > 0).double()], dim=1),
+        orbit=torch.from_numpy(orbit).to(device),
+        projector=torch.from_numpy(projector).to(device),
     )
     return frame, coordinates
+
+
+def _symmetrised(crystals: Crystals, size: int) -> tuple[Crystals, NDArray[np.int64], NDArray[np.float64]]:
+    """Crystals with the symmetry they nearly have, and a frame's `orbit` and `projector` of it."""
+    reach = 3 * (CELL_ROWS + size)
+    orbit = np.tile(np.arange(size), (len(crystals), 1))
+    projector = np.tile(np.eye(reach), (len(crystals), 1, 1))
+    moved = []
+    for k, crystal in enumerate(crystals):
+        found = find_symmetry(crystal)
+        moved.append(crystal if found is None else found.crystal)
+        if found is not None:
+            n = 3 * (CELL_ROWS + crystal.n_atoms)
+            orbit[k, : crystal.n_atoms], projector[k, :n, :n] = found.orbit, found.projector()
+    return Crystals.concatenate(moved), orbit, projector
 
 
 def deformation(frame: Frame, coordinates: torch.Tensor) -> torch.Tensor:
@@ -121,6 +160,8 @@ def gradient(
     frame: Frame, coordinates: torch.Tensor, forces: torch.Tensor, stress: torch.Tensor
 ) -> torch.Tensor:
     """Derivative of the energy by the generalised coordinates, zero in rows that do not move.
+
+    Where symmetry is kept, the part of it along symmetric changes.
 
     Args:
         frame: b crystals.
@@ -144,6 +185,8 @@ def gradient(
     block[:, :3, 3:] = by_deformation
     by_log = torch.linalg.matrix_exp(block)[:, :3, 3:]
     rows = torch.cat([by_log / frame.counts[:, None, None], -padded @ deformed], dim=1)
+    if frame.symmetric:
+        rows = (frame.projector @ rows.flatten(1)[..., None]).view_as(rows)
     return rows * frame.moves[..., None]
 
 

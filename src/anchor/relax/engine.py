@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal, cast, get_args
 
 import numpy as np
@@ -45,6 +46,7 @@ def relax(
     max_steps: int | ArrayLike,
     fmax: float,
     optimizer: Optimizer = "quasi-newton",
+    symmetry: bool = False,
     chunk_atoms: int = 256,
     in_flight: bool = True,
     trajectory: bool = False,
@@ -62,6 +64,9 @@ def relax(
             FrechetCellFilter, which include the cell's.
         optimizer: "quasi-newton", "fire", or one crystal at a time with ASE: "ase-bfgs" (the paper's way) and
             "ase-fire".
+        symmetry: Keep the space group that a crystal has within 0.001 Å, and put its atoms exactly there
+            first. Forces keep it in any case, but for rounding; to rely on it lets MatterSim look at one atom
+            of each orbit only. ASE's optimisers do not.
         chunk_atoms: Atoms per call of the potential (a larger crystal goes alone).
         in_flight: Crystals enter as soon as others leave. False keeps to fixed chunks of consecutive
             crystals, so that a crystal's result depends on its chunk only, bit by bit.
@@ -87,7 +92,7 @@ def relax(
             record.end(i, "failed", reason)
         else:
             waiting.append(i)
-    run = _Run(crystals, record, caps, cell, fmax, on_progress, watchdog_seconds)
+    run = _Run(crystals, record, caps, cell, fmax, symmetry, on_progress, watchdog_seconds)
     if optimizer in WALKS:
         evaluator = Evaluator(potential, chunk_atoms)
         for chunk in [waiting] if in_flight else fixed_chunks(crystals.counts, waiting, chunk_atoms):
@@ -125,11 +130,12 @@ class _Run:
         caps: NDArray[np.int64],
         cell: bool,
         fmax: float,
+        symmetry: bool,
         on_progress: Progress | None,
         watchdog_seconds: float | None,
     ) -> None:
         self.crystals, self.record, self.caps = crystals, record, caps
-        self.cell, self.fmax, self.on_progress = cell, fmax, on_progress
+        self.cell, self.fmax, self.symmetry, self.on_progress = cell, fmax, symmetry, on_progress
         self.first_volume = crystals.volume
         self.deadline = np.inf if watchdog_seconds is None else time.monotonic() + watchdog_seconds
         self.watchdog_seconds = watchdog_seconds
@@ -139,14 +145,15 @@ class _Run:
         size = int(self.crystals.counts[list(members)].max(initial=1))
         device = _device(evaluator.potential)
         waiting = list(members)
-        frame, at = start(Crystals.empty(), [], cell=self.cell, size=size, device=device)
+        begin = partial(start, cell=self.cell, size=size, device=device, symmetry=self.symmetry)
+        frame, at = begin(Crystals.empty(), [])
         walk = kind.begin(frame, at, at.new_zeros(0), at)
         while waiting or len(frame.index):
             moving = len(frame.index)
             coordinates = walk.trial
             entering = self._enter(waiting, int(frame.counts.sum()), evaluator.chunk_atoms)
             if entering:
-                new, at = start(self.crystals[entering], entering, cell=self.cell, size=size, device=device)
+                new, at = begin(self.crystals[entering], entering)
                 frame, coordinates = frame.joined(new), torch.cat([coordinates, at])
 
             energy, gradient, errors = evaluator(frame, coordinates)

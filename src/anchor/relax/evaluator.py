@@ -9,7 +9,7 @@ from torch_sim.models.interface import ModelInterface
 from torch_sim.state import SimState
 
 from anchor.potentials.base import Potential
-from anchor.potentials.state import geometry_dtype
+from anchor.potentials.state import SymmetricState, geometry_dtype
 from anchor.relax.coordinates import Frame, geometry, gradient
 
 
@@ -45,7 +45,7 @@ class Evaluator:
         energy = coordinates.new_full((len(counts),), torch.nan)
         forces = torch.full_like(positions, torch.nan)
         stress = torch.full_like(cells, torch.nan)
-        numbers = frame.numbers[frame.atoms]
+        numbers, orbit = frame.numbers[frame.atoms], frame.orbit[frame.atoms]
         offsets = [0]
         for count in counts:
             offsets.append(offsets[-1] + count)
@@ -58,7 +58,13 @@ class Evaluator:
                 continue
             atoms = slice(offsets[a], offsets[b])
             try:
-                found = self._forward(positions[atoms], cells[a:b], numbers[atoms], frame.counts[a:b])
+                found = self._forward(
+                    positions[atoms],
+                    cells[a:b],
+                    numbers[atoms],
+                    frame.counts[a:b],
+                    orbit[atoms] if frame.symmetric else None,
+                )
             # Any error may be the fault of one crystal: it is narrowed down and becomes that one's reason.
             except Exception as error:
                 if _out_of_memory(error):
@@ -75,7 +81,12 @@ class Evaluator:
         return energy, gradient(frame, coordinates, forces, stress), errors
 
     def _forward(
-        self, positions: torch.Tensor, cells: torch.Tensor, numbers: torch.Tensor, counts: torch.Tensor
+        self,
+        positions: torch.Tensor,
+        cells: torch.Tensor,
+        numbers: torch.Tensor,
+        counts: torch.Tensor,
+        orbit: torch.Tensor | None,
     ) -> dict[str, torch.Tensor]:
         device = self.potential.device
         state = SimState(
@@ -86,6 +97,8 @@ class Evaluator:
             atomic_numbers=numbers.to(device),
             system_idx=torch.repeat_interleave(torch.arange(len(counts), device=device), counts.to(device)),
         )
+        if orbit is not None:
+            state = SymmetricState(**vars(state), orbit=orbit.to(device))
         began = time.perf_counter()
         found = self.potential(state)
         wanted = {key: found[key] for key in ("energy", "forces", "stress") if key in found}

@@ -62,7 +62,7 @@ class QuasiNewtonWalk(Walk):
             gradient=gradient,
             trial=at,
             unusable=zeros,
-            inverse=torch.linalg.inv(model_hessian(frame, at)),
+            inverse=first_inverse(frame, at),
             scale=ones,
             radius=ones * FIRST_RADIUS,
             failed=zeros,
@@ -166,6 +166,15 @@ class QuasiNewtonWalk(Walk):
             self.failed = torch.where(to_fire, torch.zeros_like(self.failed), self.failed)
             self.inertia.put(to_fire, Inertia.at_rest(self.gradient[to_fire]))
         if bool(rebuild.any()):
-            self.inverse[rebuild] = torch.linalg.inv(model_hessian(frame.part(rebuild), self.at[rebuild]))
+            self.inverse[rebuild] = first_inverse(frame.part(rebuild), self.at[rebuild])
             self.untouched = self.untouched | rebuild
             self.radius = torch.where(back, torch.full_like(self.radius, FIRST_RADIUS), self.radius)
+
+
+def first_inverse(frame: Frame, at: torch.Tensor) -> torch.Tensor:
+    """Of the spring model, between symmetric changes only where symmetry is kept; updates leave it so.
+
+    # [b, 3 (3 + m), 3 (3 + m)]
+    """
+    inverse = torch.linalg.inv(model_hessian(frame, at))
+    return frame.projector @ inverse @ frame.projector if frame.symmetric else inverse

@@ -95,6 +95,7 @@ class Realiser:
                 max_steps=config.relax.max_steps,
                 fmax=config.relax.fmax,
                 optimizer=config.relax.optimizer,
+                symmetry=config.relax.symmetry,
                 chunk_atoms=config.relax.chunk_atoms,
                 in_flight=False,
             )
