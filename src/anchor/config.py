@@ -188,12 +188,16 @@ class Prior(Section):
 
     name: str = Field(
         "templates-all",
-        description="templates-all, templates (train split), random, or your own module:factory",
+        description="templates-all, templates (train split), wyckoff, omatg, kldm, crystalite, random, or "
+        "your own module:factory",
     )
     query: Literal["cell", "reduced", "free"] = Field(
         "cell",
         description="ask with the atoms as proposed, with the reduced formula (the paper), or let the prior "
         "choose the number of formula units",
+    )
+    candidates: int = Field(
+        1, ge=1, description="crystals per composition, of which the one of lowest energy is relaxed"
     )
 
 
@@ -298,7 +302,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "quick": {
         "run": {"structures": 1600},
         "policy": {"start_from": "default"},
-        "prior": {"query": "free"},
+        "prior": {"query": "free", "candidates": 2},
     },
     # The paper to the letter where our defaults are faster: order of evaluation, optimiser, prior query.
     "paper": {

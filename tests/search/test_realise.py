@@ -73,6 +73,22 @@ def test_what_the_prior_is_asked_for(
     assert units == whole_units if whole_units else all(1 <= u <= 10 for u in units)
 
 
+def test_of_several_candidates_the_lowest_is_relaxed(environment: Environment) -> None:
+    config = environment.realiser.config
+    cells = Compositions.from_list(["Na2Cl2", "Ti2O4", "Mg2F4"])
+    four = replace(
+        environment.realiser,
+        config=config.model_copy(update={"prior": config.prior.model_copy(update={"candidates": 4})}),
+    )
+    group = four(cells, step=0, group=0)
+    assert group.realisation.member.tolist() == [0, 1, 2]
+    made = environment.prior.sample(list(cells), 4, seed=config.run.seed, stream=("structure", 0, 0))
+    energies = (environment.potential.evaluate(made).energy / made.counts).reshape(3, 4)
+    chosen = environment.potential.evaluate(group.generated).energy / group.generated.counts
+    np.testing.assert_allclose(chosen, energies.min(axis=1), atol=1e-4)
+    assert (energies.min(axis=1) < energies[:, 0] - 1e-3).any()  # not always the first one
+
+
 def test_time_is_measured_by_part(environment: Environment) -> None:
     seconds = realise(environment).seconds
     assert set(seconds) == {"prior", "relaxation", "potential", "hull"}

@@ -22,7 +22,7 @@ from torch_sim.state import SimState
 
 from anchor.data.crystals import Crystals
 from anchor.errors import InputError
-from anchor.potentials.graph import Graph, neighbour_graph, orbit_graph
+from anchor.potentials.graph import Graph, neighbour_graph
 from anchor.potentials.state import SymmetricState, to_state
 
 MIN_VOLUME_PER_ATOM = 1.0
@@ -134,12 +134,17 @@ class Potential(ModelInterface):
         systems = torch.nonzero(well_formed(state)).view(-1)
         if state.device.type != "cpu":
             return [systems] if len(systems) else []
-        counted = torch.ones_like(state.system_idx)
-        if self.takes_orbits and isinstance(state, SymmetricState):
-            counted = (state.representatives() == torch.arange(state.n_atoms)).long()
-        counts = torch.zeros_like(counted).index_add(0, state.system_idx, counted)[systems]
+        representative = self._representatives(state)
+        atoms = state.system_idx
+        if representative is not None:
+            atoms = atoms[representative == torch.arange(state.n_atoms)]
+        counts = torch.bincount(atoms)[systems]
         group = (torch.cumsum(counts, 0) - 1) // self.cpu_chunk_atoms
         return list(torch.split(systems, torch.unique_consecutive(group, return_counts=True)[1].tolist()))
+
+    def _representatives(self, state: SimState) -> torch.Tensor | None:
+        """The atom that stands for each one's orbit, if there is anything to gain from it.  # [n_atoms]"""
+        return state.representatives() if self.takes_orbits and isinstance(state, SymmetricState) else None
 
     def evaluate(self, crystals: Crystals) -> Evaluation:
         """Energies, forces and stresses of all crystals in one batch, as NumPy arrays."""
@@ -182,10 +187,9 @@ class GradientPotential(Potential):
     def compute(self, state: SimState) -> dict[str, torch.Tensor]:
         positions = state.positions.detach().requires_grad_()
         strain = torch.zeros_like(state.cell).requires_grad_()
+        chosen = self._representatives(state)
         with torch.enable_grad():
-            graph = neighbour_graph(state, positions, strain, cutoff=self.cutoff)
-            if self.takes_orbits and isinstance(state, SymmetricState):
-                graph = orbit_graph(graph, state.representatives())
+            graph = neighbour_graph(state, positions, strain, cutoff=self.cutoff, representative=chosen)
             energy = self.energies(graph)
             gradients = torch.autograd.grad(energy.sum(), [positions, strain], allow_unused=True)
         # Unused means that no atom has a neighbour: nothing pulls.

@@ -80,7 +80,12 @@ def neighbour_pairs(state: SimState, cutoff: float) -> tuple[torch.Tensor, torch
 
 
 def neighbour_graph(
-    state: SimState, positions: torch.Tensor, strain: torch.Tensor, *, cutoff: float
+    state: SimState,
+    positions: torch.Tensor,
+    strain: torch.Tensor,
+    *,
+    cutoff: float,
+    representative: torch.Tensor | None = None,
 ) -> Graph:
     """The graph of a state whose positions and cells are deformed by (1 + strain), symmetrised.
 
@@ -89,15 +94,20 @@ def neighbour_graph(
         positions: Leaf tensor to differentiate in, Å.  # [n_atoms, 3]
         strain: Leaf tensor of zeros to differentiate in.  # [n_systems, 3, 3]
         cutoff: Å.
+        representative: The atom that stands for each one's orbit: makes the graph of orbits.  # [n_atoms]
     """
     edges, shifts, edge_counts = neighbour_pairs(state, cutoff)
-    deformation = torch.eye(3, dtype=strain.dtype, device=strain.device) + 0.5 * (strain + strain.mT)
     owner = state.system_idx
+    if representative is not None:
+        own = representative[edges[0]] == edges[0]
+        edges, shifts = edges[:, own], shifts[own]
+        edge_counts = torch.bincount(owner[edges[0]], minlength=state.n_systems)
+    deformation = torch.eye(3, dtype=strain.dtype, device=strain.device) + 0.5 * (strain + strain.mT)
     strained = torch.einsum("ai,aij->aj", positions, deformation[owner])
     cell = state.cell.detach().mT @ deformation  # [n_systems, 3, 3], rows
     i, j = edges
     vectors = strained[j] - strained[i] + torch.einsum("ei,eij->ej", shifts.to(cell.dtype), cell[owner[i]])
-    return Graph(
+    graph = Graph(
         numbers=state.atomic_numbers.long(),  # torch-sim turns them into int32 when a state moves
         system_idx=owner,
         n_systems=state.n_systems,
@@ -109,26 +119,17 @@ def neighbour_graph(
         cell=cell,
         positions=strained,
     )
+    return graph if representative is None else _of_orbits(graph, representative)
 
 
-def orbit_graph(graph: Graph, representative: torch.Tensor) -> Graph:
-    """The graph of orbits.
-
-    Args:
-        graph: Of all atoms.
-        representative: The atom that stands for each.  # [n_atoms]
-    """
+def _of_orbits(graph: Graph, representative: torch.Tensor) -> Graph:
+    """Equivalent atoms made one, in a graph that only has the edges of those that stand for the others."""
     chosen, orbit, multiplicity = torch.unique(representative, return_inverse=True, return_counts=True)
-    i, j = graph.edges
-    own = torch.nonzero(representative[i] == i).view(-1)
     return replace(
         graph,
         numbers=graph.numbers[chosen],
         system_idx=graph.system_idx[chosen],
         counts=torch.bincount(graph.system_idx[chosen], minlength=graph.n_systems),
-        edges=torch.stack([orbit[i[own]], orbit[j[own]]]),
-        edge_counts=torch.bincount(graph.system_idx[i[own]], minlength=graph.n_systems),
-        shifts=graph.shifts[own],
-        vectors=graph.vectors[own],
+        edges=orbit[graph.edges],
         multiplicity=multiplicity,
     )

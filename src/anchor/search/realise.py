@@ -37,7 +37,7 @@ class RealisedGroup:
 
     Attributes:
         realisation: What scoring needs.
-        generated: Crystals as the prior gave them, one per entry of `realisation.member`.
+        generated: Crystals as the prior gave them, the chosen one for each entry of `realisation.member`.
         relaxation: How they relaxed; its crystals are the relaxed ones.
         energies: Against every hull.
         status: Of each composition.  # [G]
@@ -83,22 +83,15 @@ class Realiser:
             cells = [_query(compositions[int(i)], config.prior.query) for i in member]
             generated = self.prior.sample(
                 cells,
+                config.prior.candidates,
                 seed=config.run.seed,
                 stream=("structure", step, group),
                 cell="free" if config.prior.query == "free" else None,
             )
         with _timed(seconds, "relaxation"), _timed_calls(seconds, "potential", self.potential):
-            relaxation = relax(
-                generated,
-                self.potential,
-                cell=config.relax.cell,
-                max_steps=config.relax.max_steps,
-                fmax=config.relax.fmax,
-                optimizer=config.relax.optimizer,
-                symmetry=config.relax.symmetry,
-                chunk_atoms=config.relax.chunk_atoms,
-                in_flight=False,
-            )
+            if config.prior.candidates > 1:
+                generated = generated[self._lowest(generated)]
+            relaxation = self._relax(generated, config.relax.max_steps)
         ended = np.isin(relaxation.status, ("converged", "capped")) & np.isfinite(relaxation.energy)
         self._refuse_if_nothing_works(relaxation, ended)
         with _timed(seconds, "hull"):
@@ -118,6 +111,27 @@ class Realiser:
             charge_ok, member, relaxation.crystals, ended, energies.energy_above_hull, excluded
         )
         return RealisedGroup(realisation, generated, relaxation, energies, status, reason, seconds)
+
+    def _relax(self, crystals: Crystals, max_steps: int) -> Relaxation:
+        settings = self.config.relax
+        return relax(
+            crystals,
+            self.potential,
+            cell=settings.cell,
+            max_steps=max_steps,
+            fmax=settings.fmax,
+            optimizer=settings.optimizer,
+            symmetry=settings.symmetry,
+            chunk_atoms=settings.chunk_atoms,
+            in_flight=False,
+        )
+
+    def _lowest(self, crystals: Crystals) -> NDArray[np.int64]:
+        """Which of each composition's candidates has the lowest energy per atom as it is.  # [m]"""
+        found = self._relax(crystals, 0)
+        energy = np.where(np.isfinite(found.energy), found.energy_per_atom, np.inf)
+        choices = energy.reshape(-1, self.config.prior.candidates)
+        return np.arange(len(choices)) * choices.shape[1] + choices.argmin(axis=1)
 
     def _without_reference(self, composition: Composition) -> list[str]:
         return [e for e in composition.elements if NUMBER[e] not in self.hull.elements]
