@@ -271,7 +271,14 @@ class Run(Section):
     seed: int = Field(0, description="seed of every random draw")
     structures: int = Field(100_000, ge=1, description="budget: compositions proposed (tab:hparams 'budget')")
     device: str = Field("cpu", description="cpu, cuda, cuda:1, mps")
-    threads: int | None = Field(None, ge=1, description="threads of the numerical libraries; none: all cores")
+    workers: int | None = Field(
+        None,
+        ge=1,
+        description="processes that relax, on a CPU; none: as many as cores. Results do not depend on it",
+    )
+    threads: int | None = Field(
+        None, ge=1, description="threads of the numerical libraries in each process; none: one"
+    )
     keep_policy_every: int = Field(
         100, ge=1, description="steps between kept policy states; the latest is always kept"
     )
@@ -300,7 +307,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
     # What `make search` runs: about ten minutes on two cores.
     "quick": {
-        "run": {"structures": 1600},
+        "run": {"structures": 3200},
         "policy": {"start_from": "default"},
         "prior": {"query": "free", "candidates": 2},
     },

@@ -126,7 +126,7 @@ def test_a_campaign_by_its_policy_and_by_its_structures(tmp_path: Path) -> None:
     campaign = tmp_path / "campaign"
     run("search", "--out", campaign, "--preset", "default", "-n", "8", "--elements", "Na,Mg,Cl,F", "--k", "2",
         "--max-atoms", "5", "--set", "grpo.group_size=8", "--set", "relax.max_steps=2",
-        "--set", "run.threads=1", "--finds", "1", "--json")  # fmt: skip
+        "--set", "run.workers=1", "--finds", "1", "--json")  # fmt: skip
     policy = tmp_path / "policy"
     run("evaluate", campaign, "-n", "4", "--seeds", "1", "--out", policy, *FAST)
     settings = json.loads((policy / "evaluation.json").read_text())

@@ -22,7 +22,7 @@ from anchor.search.ledger import Ledger, decode_crystal
 from anchor.search.output import write_outputs
 
 SETTINGS = [
-    "run.structures=32", "run.threads=1", "run.seed=3", "run.keep_policy_every=2", "grpo.group_size=8",
+    "run.structures=32", "run.workers=1", "run.seed=3", "run.keep_policy_every=2", "grpo.group_size=8",
     "relax.max_steps=4", "action_space.max_atoms=6", "action_space.k=[2]",
     "action_space.elements=[Na, Mg, O, F, Cl]",
 ]  # fmt: skip
@@ -49,6 +49,21 @@ def content(ledger: Ledger) -> tuple[list[dict[str, Any]], list[dict[str, Any]],
     """Everything that must not depend on how a campaign was run: all but the clock."""
     steps = [{k: v for k, v in row.items() if k != "seconds"} for row in ledger.step_rows()]
     return list(ledger.rows()), steps, ledger.state()
+
+
+def test_results_do_not_depend_on_the_number_of_processes(config: Config, tmp_path: Path) -> None:
+    run = config.run.model_copy(update={"workers": 3, "structures": 16})
+    several = config.model_copy(
+        update={"run": run, "relax": config.relax.model_copy(update={"chunk_atoms": 12})}
+    )
+    alone = several.model_copy(update={"run": run.model_copy(update={"workers": 1})})
+    contents = []
+    for name, one in (("several", several), ("alone", alone)):
+        campaign = Campaign.start(one, tmp_path / name, environment=Environment.load(one))
+        assert campaign.environment.realiser.relaxer.workers == one.run.workers
+        campaign.run()
+        contents.append(content(campaign.ledger))
+    assert contents[0] == contents[1]
 
 
 def test_every_candidate_has_a_row(finished: Campaign) -> None:

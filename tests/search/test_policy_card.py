@@ -18,7 +18,7 @@ from anchor.search.ledger import Ledger
 from anchor.search.policy_card import save_policy
 
 SETTINGS = [
-    "run.structures=16", "run.threads=1", "grpo.group_size=8", "relax.max_steps=2",
+    "run.structures=16", "run.workers=1", "grpo.group_size=8", "relax.max_steps=2",
     "action_space.max_atoms=5", "action_space.elements=[Na, Mg, O, Cl]", "policy.start_from=default",
 ]  # fmt: skip
 

@@ -11,6 +11,7 @@ import torch
 from anchor.chemistry.composition import Compositions
 from anchor.config import load_config
 from anchor.errors import AnchorError
+from anchor.relax.parallel import Relaxer
 from anchor.reward.score import Memory
 from anchor.search.environment import Environment
 from anchor.search.realise import RealisedGroup, Realiser
@@ -20,7 +21,7 @@ CELLS = ["Na2Cl2", "Mg2O2", "Na3Cl", "MgF2", "Na2O"]  # the third is not neutral
 
 @pytest.fixture(scope="module")
 def environment() -> Environment:
-    return Environment.load(load_config(overrides=["relax.max_steps=2", "run.threads=1"]).config)
+    return Environment.load(load_config(overrides=["relax.max_steps=2", "run.workers=1"]).config)
 
 
 def realise(environment: Environment, order: str = "fast", **changes: Any) -> RealisedGroup:
@@ -101,7 +102,7 @@ def has(number: int) -> Callable[[Any], bool]:
 
 def test_a_crystal_that_cannot_be_evaluated_is_invalid(environment: Environment) -> None:
     potential = Failing(environment.potential, ValueError("no such geometry"), has(8))
-    group = realise(environment, potential=potential)
+    group = realise(environment, relaxer=Relaxer(potential))
     assert group.status == ["realised", "failed", "not realised", "realised", "failed"]
     assert "no such geometry" in group.reason[1]
     assert not group.realisation.excluded.any()
@@ -112,7 +113,7 @@ def test_a_crystal_that_cannot_be_evaluated_is_invalid(environment: Environment)
     "error", [torch.OutOfMemoryError("CUDA out of memory"), MemoryError("none left"), OSError("gone")]
 )
 def test_a_fault_of_the_machine_excludes(environment: Environment, error: Exception) -> None:
-    group = realise(environment, potential=Failing(environment.potential, error, has(12)))
+    group = realise(environment, relaxer=Relaxer(Failing(environment.potential, error, has(12))))
     assert group.realisation.excluded.tolist() == [False, True, False, True, False]
     assert group.status[1] == group.status[3] == "not scored"
 
@@ -138,5 +139,5 @@ def test_an_element_without_reference_excludes(environment: Environment) -> None
 def test_a_potential_that_always_fails_stops_the_campaign(environment: Environment) -> None:
     potential = Failing(environment.potential, RuntimeError("driver is gone"), lambda _state: True)
     with pytest.raises(AnchorError, match=r"failed for all 4 crystals.*driver is gone") as error:
-        realise(environment, potential=potential)
+        realise(environment, relaxer=Relaxer(potential))
     assert "resumed" in str(error.value)

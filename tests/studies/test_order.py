@@ -55,7 +55,7 @@ def test_groups_without_charged_siblings_have_no_order(realisation: Realisation)
 def test_whole_study_on_one_small_group() -> None:
     sets = [
         "grpo.group_size=8", "relax.max_steps=2", "action_space.max_atoms=5", "action_space.k=[2]",
-        "action_space.elements=[Na, Mg, O, F, Cl]", "run.threads=1",
+        "action_space.elements=[Na, Mg, O, F, Cl]", "run.workers=1",
     ]  # fmt: skip
     config = load_config(overrides=sets).config
     result = compare_orders(config, groups=1, environment=Environment.load(config))

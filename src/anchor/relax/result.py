@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +69,15 @@ class Relaxation:
     def __len__(self) -> int:
         return len(self.crystals)
 
+    def __getitem__(self, rows: NDArray[np.int64]) -> Relaxation:
+        """Some of the rows, in this order."""
+        columns: dict[str, Any] = {
+            name: [value[i] for i in rows.tolist()] if isinstance(value, list) else value[rows]
+            for name, value in vars(self).items()
+            if value is not None
+        }
+        return Relaxation(**columns)
+
     @property
     def converged(self) -> NDArray[np.bool_]:
         """Which crystals met fmax.  # [n]"""
@@ -88,6 +98,22 @@ class Relaxation:
         return np.array(
             [path[min(steps, len(path) - 1)] if len(path) else np.nan for path in self.path_energy]
         )
+
+
+def join(parts: Sequence[Relaxation]) -> Relaxation:
+    """The rows of several relaxations, in order."""
+    if not parts:
+        return Record(Crystals.empty(), trajectory=False).result()
+    columns: dict[str, Any] = {}
+    for name, first in vars(parts[0]).items():
+        values = [getattr(part, name) for part in parts]
+        if isinstance(first, Crystals):
+            columns[name] = Crystals.concatenate(values)
+        elif isinstance(first, list):
+            columns[name] = [row for value in values for row in value]
+        elif first is not None:
+            columns[name] = np.concatenate(values)
+    return Relaxation(**columns)
 
 
 class Record:

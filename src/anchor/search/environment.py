@@ -28,6 +28,7 @@ from anchor.policy.constraints import Limits
 from anchor.potentials.base import Potential
 from anchor.potentials.registry import load_potential
 from anchor.priors import Prior, load_prior
+from anchor.relax.parallel import Relaxer
 from anchor.reward.gate import bond_thresholds
 from anchor.reward.lemat import LematGate
 from anchor.reward.matching import StructureFlags
@@ -53,9 +54,11 @@ class Environment:
         cls, config: Config, *, potential: Potential | None = None, prior: Prior | None = None
     ) -> Environment:
         """Load what the config names; threads are pinned because they change floating-point sums."""
-        threads = config.run.threads or os.cpu_count() or 1
+        threads = config.run.threads or 1
         torch.set_num_threads(threads)
         reference = load_reference()
+        # A potential that is given has no name to load it by in another process.
+        workers = 1 if potential is not None else config.run.workers or max(1, _cores() // threads)
         potential = potential or load_potential(config.relax.potential, device=config.run.device)
         prior = prior or load_prior(config.prior.name, device=config.run.device)
         if config.hull.kind == "alex-mp":
@@ -67,9 +70,8 @@ class Environment:
         searchable = None if config.action_space.allow_loose_references else hull.searchable_elements
         limits = Limits.from_config(config.action_space, searchable=searchable)
         scorer = make_scorer(config, reference)
-        return cls(
-            reference, prior, potential, Realiser(prior, potential, hull, config), scorer, limits, threads
-        )
+        realiser = Realiser(prior, Relaxer(potential, workers=workers, threads=threads), hull, config)
+        return cls(reference, prior, potential, realiser, scorer, limits, threads)
 
     def identity(self) -> dict[str, Any]:
         """What decides a campaign's numbers beside its config."""
@@ -114,6 +116,11 @@ def make_scorer(config: Config, reference: Reference) -> GroupScorer:
         flags=flags,
         gate=LematGate() if gate.name == "lemat" else None,
     )
+
+
+def _cores() -> int:
+    """Cores that this process may use: a batch system often gives fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def code_hash() -> str:

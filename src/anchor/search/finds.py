@@ -12,7 +12,6 @@ import numpy as np
 import spglib
 
 from anchor.data.crystals import Crystals
-from anchor.relax.engine import relax
 from anchor.reward.gate import check_bonds
 from anchor.reward.novelty import adaptive_novelty
 from anchor.search.campaign import Campaign
@@ -47,16 +46,15 @@ def refine(campaign: Campaign, most: int = 20, *, max_steps: int = 400) -> list[
     chosen = choose(campaign, most)
     environment, config = campaign.environment, campaign.config
     crystals = Crystals.concatenate(decode_crystal(row["relaxed"]) for row in chosen)
-    relaxation = relax(
+    # Free to leave the symmetry that the search may have kept.
+    relaxation = environment.realiser.relaxer(
         crystals,
-        environment.potential,
         cell=True,
         max_steps=max_steps,
         fmax=config.relax.fmax,
         optimizer=config.relax.optimizer,
         chunk_atoms=config.relax.chunk_atoms,
-        in_flight=False,
-    )
+    ).relaxation
     ended = np.isin(relaxation.status, ("converged", "capped"))
     energies = np.where(ended, relaxation.energy, np.nan)
     scores = environment.realiser.hull.score(

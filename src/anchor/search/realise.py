@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import gcd
 from typing import Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from anchor.chemistry.composition import Composition, Compositions
@@ -21,7 +18,8 @@ from anchor.errors import AnchorError
 from anchor.hull.references import HullScores, PotentialHull
 from anchor.potentials.base import Potential
 from anchor.priors.base import Prior
-from anchor.relax.engine import Relaxation, relax
+from anchor.relax.parallel import Relaxer
+from anchor.relax.result import Relaxation
 from anchor.reward.gate import check_charges
 from anchor.reward.score import Realisation
 
@@ -42,7 +40,8 @@ class RealisedGroup:
         energies: Against every hull.
         status: Of each composition.  # [G]
         reason: Why a composition is not "realised".  # [G]
-        seconds: Time by part, s; "potential" is the part of "relaxation" spent inside the potential.
+        seconds: Time by part, s; "potential" is the part of "relaxation" spent inside the potential (with
+            several processes: the same share of it as of the sum of theirs).
     """
 
     realisation: Realisation
@@ -59,9 +58,13 @@ class Realiser:
     """What the policy acts on: frozen prior, potential, hull. None of them ever learns from a reward."""
 
     prior: Prior
-    potential: Potential
+    relaxer: Relaxer
     hull: PotentialHull
     config: Config
+
+    @property
+    def potential(self) -> Potential:
+        return self.relaxer.potential
 
     def __call__(self, compositions: Compositions, *, step: int, group: int) -> RealisedGroup:
         """Realise one group. A pure function of its arguments and the campaign's seed."""
@@ -88,10 +91,9 @@ class Realiser:
                 stream=("structure", step, group),
                 cell="free" if config.prior.query == "free" else None,
             )
-        with _timed(seconds, "relaxation"), _timed_calls(seconds, "potential", self.potential):
-            if config.prior.candidates > 1:
-                generated = generated[self._lowest(generated)]
-            relaxation = self._relax(generated, config.relax.max_steps)
+        if config.prior.candidates > 1:
+            generated = generated[self._lowest(generated, seconds)]
+        relaxation = self._relax(generated, config.relax.max_steps, seconds)
         ended = np.isin(relaxation.status, ("converged", "capped")) & np.isfinite(relaxation.energy)
         self._refuse_if_nothing_works(relaxation, ended)
         with _timed(seconds, "hull"):
@@ -112,23 +114,27 @@ class Realiser:
         )
         return RealisedGroup(realisation, generated, relaxation, energies, status, reason, seconds)
 
-    def _relax(self, crystals: Crystals, max_steps: int) -> Relaxation:
+    def _relax(self, crystals: Crystals, max_steps: int, seconds: dict[str, float]) -> Relaxation:
         settings = self.config.relax
-        return relax(
+        began = time.perf_counter()
+        done = self.relaxer(
             crystals,
-            self.potential,
             cell=settings.cell,
             max_steps=max_steps,
             fmax=settings.fmax,
             optimizer=settings.optimizer,
             symmetry=settings.symmetry,
             chunk_atoms=settings.chunk_atoms,
-            in_flight=False,
         )
+        wall = time.perf_counter() - began
+        share = done.inside / done.seconds if done.seconds else 0.0
+        for name, spent in (("relaxation", wall), ("potential", wall * share)):
+            seconds[name] = seconds.get(name, 0.0) + spent
+        return done.relaxation
 
-    def _lowest(self, crystals: Crystals) -> NDArray[np.int64]:
+    def _lowest(self, crystals: Crystals, seconds: dict[str, float]) -> NDArray[np.int64]:
         """Which of each composition's candidates has the lowest energy per atom as it is.  # [m]"""
-        found = self._relax(crystals, 0)
+        found = self._relax(crystals, 0, seconds)
         energy = np.where(np.isfinite(found.energy), found.energy_per_atom, np.inf)
         choices = energy.reshape(-1, self.config.prior.candidates)
         return np.arange(len(choices)) * choices.shape[1] + choices.argmin(axis=1)
@@ -165,24 +171,3 @@ class _timed:
 
     def __exit__(self, *_error: object) -> None:
         self._seconds[self._name] = self._seconds.get(self._name, 0.0) + time.perf_counter() - self._start
-
-
-@contextmanager
-def _timed_calls(seconds: dict[str, float], name: str, module: torch.nn.Module) -> Iterator[None]:
-    """Adds the time of every call of `module` within the block to `seconds[name]`."""
-    began = 0.0
-
-    def before(*_: object) -> None:
-        nonlocal began
-        began = time.perf_counter()
-
-    def after(*_: object) -> None:
-        seconds[name] += time.perf_counter() - began
-
-    seconds.setdefault(name, 0.0)
-    hooks = [module.register_forward_pre_hook(before), module.register_forward_hook(after)]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
