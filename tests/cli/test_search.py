@@ -65,7 +65,7 @@ def test_print_config_names_sources() -> None:
     result = RUNNER.invoke(app, ["search", "--print-config", "--set", "grpo.group_size=16"])
     assert result.exit_code == 0
     assert "group_size: 16  # --set" in result.output
-    assert "structures: 1600  # preset quick" in result.output
+    assert "structures: 3200  # preset quick" in result.output
 
 
 @pytest.mark.parametrize(

@@ -104,8 +104,11 @@ def evaluate(
     official: Annotated[
         bool, typer.Option("--official", help="mattergen: also run the installed package, side by side.")
     ] = False,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes that relax, on a CPU; default: one for each core.")
+    ] = None,
     threads: Annotated[
-        int | None, typer.Option(min=1, help="Processor threads; they change the last digits.")
+        int | None, typer.Option(min=1, help="Threads of each; they change the last digits. Default: one.")
     ] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda or mps.")] = None,
     json: JsonFlag = False,
@@ -125,11 +128,14 @@ def evaluate(
 
       anchor evaluate self-test --protocol internal -n 200
     """
+    import torch
+
     from anchor.config import Config, Evaluation
     from anchor.evaluate.registry import load_protocol
     from anchor.evaluate.run import evaluate as run
     from anchor.evaluate.sources import find_source
     from anchor.priors import load_prior
+    from anchor.relax.parallel import cores
 
     defaults = Evaluation()
     chosen = find_source(source, elements=_elements(elements, potential), each_a_seed=each_a_seed)
@@ -159,6 +165,7 @@ def evaluate(
         as_published=as_published or None,
         device=device,
     )
+    judge.workers = workers or max(1, cores() // torch.get_num_threads())
     realiser = None
     if chosen.kind == "compositions":
         realiser = load_prior(prior or chosen.prior or Config().prior.name, device=device or "cpu")
@@ -215,7 +222,7 @@ def _elements(text: str | None, potential: str | None) -> tuple[str, ...] | None
 
 
 def _set_threads(threads: int | None, folder: Path) -> None:
-    """As asked, as the evaluation began, or all."""
+    """As asked, as the evaluation began, or one."""
     import os
 
     import torch
@@ -224,7 +231,7 @@ def _set_threads(threads: int | None, folder: Path) -> None:
 
     if threads is None and Store.is_one(folder):
         threads = Store(folder).settings["threads"]
-    torch.set_num_threads(threads or int(os.environ.get("OMP_NUM_THREADS", 0)) or os.cpu_count() or 1)
+    torch.set_num_threads(threads or int(os.environ.get("OMP_NUM_THREADS", 0)) or 1)
 
 
 def _slug(text: str) -> str:

@@ -36,6 +36,9 @@ def relax(
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing result.")] = False,
     chunk_atoms: Annotated[int, typer.Option(help="Atoms per call of the potential.")] = 256,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes, on a CPU; default: one for each core.")
+    ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
     json: JsonFlag = False,
 ) -> None:
@@ -50,7 +53,7 @@ def relax(
 
     from anchor.data.loaders import load, write
     from anchor.potentials import load_potential
-    from anchor.relax.engine import relax as relax_crystals
+    from anchor.relax.parallel import Relaxer, cores
 
     if symmetry and optimizer.startswith("ase-"):
         raise InputError(
@@ -63,9 +66,9 @@ def relax(
         first = loaded.skipped[0] if loaded.skipped else None
         cause = f"; {first.source}: {first.reason}" if first else ""
         raise InputError(f"none of {loaded.n_read} entries gave a crystal{cause}")
-    found = relax_crystals(
+    relaxer = Relaxer(load_potential(potential, device=device), workers=workers or cores())
+    found = relaxer(
         loaded.crystals,
-        load_potential(potential, device=device),
         cell=cell,
         max_steps=max_steps,
         fmax=fmax,
@@ -73,7 +76,7 @@ def relax(
         symmetry=symmetry,
         chunk_atoms=chunk_atoms,
         on_progress=_progress_line,
-    )
+    ).relaxation
     written = np.flatnonzero(found.status != "failed")
     if out is not None and len(written):
         write(

@@ -25,7 +25,7 @@ from anchor.hull.alex_mp import AlexMPHull, phases_from_file
 from anchor.hull.references import Kind, PotentialHull, load_hull
 from anchor.potentials.base import Potential
 from anchor.potentials.registry import load_potential
-from anchor.relax.engine import Optimizer, relax
+from anchor.relax.engine import Optimizer
 from anchor.reward.gate import check_bonds, check_charges
 from anchor.reward.lemat import LematGate
 from anchor.reward.novelty import adaptive_novelty
@@ -136,14 +136,13 @@ class InternalProtocol(Protocol):
 
     def measure(self, crystals: Crystals) -> list[Row]:
         """Relax and place on the hull; chunks are fixed, so a crystal's numbers depend on its chunk only."""
-        found = relax(
+        found = self.relax(
             crystals,
             self.potential,
             cell=self.cell,
             max_steps=self.max_steps,
             fmax=self.fmax,
             optimizer=self.optimizer,
-            in_flight=False,
         )
         ended = np.isin(found.status, ("converged", "capped")) & np.isfinite(found.energy)
         rows: list[Row] = []

@@ -44,7 +44,6 @@ from anchor.hull.energies import single_point_chunks
 from anchor.hull.references import Kind, PotentialHull, load_hull
 from anchor.potentials.base import Potential
 from anchor.potentials.registry import load_potential
-from anchor.relax.engine import relax
 from anchor.reward.killable import KillablePool
 from anchor.reward.lemat import LematGate, space_group_number
 from anchor.search.rows import plain
@@ -192,13 +191,12 @@ class LematProtocol(Protocol):
         """What is judged: the structures as given, or pre-relaxed (then also under `RELAXED`)."""
         if self.pre_relaxer is None:
             return crystals
-        found = relax(
+        found = self.relax(
             crystals,
             self.pre_relaxer,
             cell=True,
             max_steps=self.pre_relax_steps,
             fmax=self.fmax,
-            in_flight=False,
         )
         for i, row in enumerate(rows):
             row |= {"pre_relaxation": str(found.status[i]), "pre_relaxation_steps": found.steps[i]}
@@ -244,7 +242,7 @@ class LematProtocol(Protocol):
         single = np.full(len(chosen), np.nan)
         for members in single_point_chunks(chosen):
             single[members] = potential.evaluate(chosen[members]).energy
-        found = relax(chosen, potential, cell=True, max_steps=self.max_steps, fmax=self.fmax, in_flight=False)
+        found = self.relax(chosen, potential, cell=True, max_steps=self.max_steps, fmax=self.fmax)
         for place, i in enumerate(covered):
             ended = bool(found.ended[place])
             rmsd = site_rmsd(found.crystals[place], chosen[place], as_published=self.as_published)

@@ -34,7 +34,6 @@ from anchor.hull.hull import SCORED
 from anchor.hull.references import Kind, PotentialHull, load_hull
 from anchor.potentials.base import Potential
 from anchor.potentials.registry import load_potential
-from anchor.relax.engine import relax
 from anchor.reward.killable import KillablePool
 from anchor.search.rows import plain
 
@@ -183,14 +182,13 @@ class MatterGenProtocol(Protocol):
     # One structure alone
 
     def measure(self, crystals: Crystals) -> list[Row]:
-        relaxation = relax(
+        relaxation = self.relax(
             crystals,
             self.potential,
             cell=True,
             max_steps=self.max_steps,
             fmax=self.fmax,
             optimizer="fire",
-            in_flight=False,
         )
         ended = relaxation.ended & np.isfinite(relaxation.energy)
         energy = np.where(ended, relaxation.energy, np.nan)

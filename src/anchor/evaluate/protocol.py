@@ -19,8 +19,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+import torch
 
 from anchor.data.crystals import Crystals
+from anchor.potentials.base import Potential
+from anchor.relax.parallel import Relaxer
+from anchor.relax.result import Relaxation
 from anchor.statistics import wilson_interval
 
 Row = dict[str, Any]
@@ -173,6 +177,18 @@ class Protocol(ABC):
 
     chunk: int = 16
     """Crystals per call of `measure` and per checkpoint."""
+
+    workers: int = 1
+    """Processes that relax; more than one needs potentials that can be loaded by their names."""
+
+    def relax(self, crystals: Crystals, potential: Potential, **settings: Any) -> Relaxation:
+        """`anchor.relax.relax` on the protocol's workers, which stay until it is gone."""
+        relaxers: dict[str, Relaxer] = self.__dict__.setdefault("_relaxers", {})
+        if potential.name not in relaxers:
+            relaxers[potential.name] = Relaxer(
+                potential, workers=self.workers, threads=torch.get_num_threads()
+            )
+        return relaxers[potential.name](crystals, **settings).relaxation
 
     def fault(self, row: Row) -> str:
         """Why a finished row failed or is not valid, '' if it is: what the self-test lists.

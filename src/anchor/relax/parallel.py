@@ -28,7 +28,7 @@ from torch_sim.models.interface import ModelInterface
 from anchor.data.crystals import Crystals
 from anchor.errors import AnchorError
 from anchor.potentials.base import Potential
-from anchor.relax.engine import relax
+from anchor.relax.engine import Progress, relax
 from anchor.relax.messages import from_crystals, note, noted, receive, send, to_relaxation
 from anchor.relax.result import Relaxation, join
 
@@ -49,7 +49,7 @@ class Relaxer:
     """Relaxes crystals with one potential, here or on several processes.
 
     Args:
-        potential: Loaded by name from the registry if there are workers, which load it again.
+        potential: With workers one of the registry, which they load again by its name.
         workers: Processes; 1: this one. Only on a CPU more than one is of use.
         threads: Of each worker.
 
@@ -61,17 +61,23 @@ class Relaxer:
         self.workers = workers if potential.device.type == "cpu" else 1
         self._idle: SimpleQueue[subprocess.Popen[bytes]] | None = None
 
-    def __call__(self, crystals: Crystals, *, chunk_atoms: int = 256, **settings: Any) -> Timed:
-        """`anchor.relax.relax`, part by part; `settings` are its own."""
+    def __call__(
+        self,
+        crystals: Crystals,
+        *,
+        chunk_atoms: int = 256,
+        on_progress: Progress | None = None,
+        **settings: Any,
+    ) -> Timed:
+        """`anchor.relax.relax`, part by part; `settings` are its own, as far as JSON knows them."""
         settings["chunk_atoms"] = chunk_atoms
         on_cpu = self.potential.device.type == "cpu"
         parts = deal(crystals.counts.tolist(), min(chunk_atoms, PART_ATOMS) if on_cpu else chunk_atoms)
-        if self.workers == 1 or len(parts) < 2:
-            done = [timed_relax(crystals[part], self.potential, **settings) for part in parts]
-        else:
-            self._start()
-            with ThreadPoolExecutor(self.workers) as threads:  # one waits for each worker
-                done = list(threads.map(lambda part: self._ask(crystals[part], settings), parts))
+        done: list[Timed] = []
+        for one in self._each([crystals[part] for part in parts], settings):
+            done.append(one)
+            if on_progress is not None:
+                on_progress(sum(len(one.relaxation) for one in done), len(crystals))
         order = np.argsort(np.concatenate([*parts, []]), kind="stable").astype(np.int64)
         return Timed(
             join([one.relaxation for one in done])[order],
@@ -79,11 +85,27 @@ class Relaxer:
             sum(one.inside for one in done),
         )
 
+    def _each(self, parts: list[Crystals], settings: dict[str, Any]) -> Iterator[Timed]:
+        """Parts as they are done, in order."""
+        if self.workers == 1 or len(parts) < 2:
+            yield from (timed_relax(part, self.potential, **settings) for part in parts)
+            return
+        self._start()
+        with ThreadPoolExecutor(self.workers) as threads:  # one waits for each worker
+            yield from threads.map(lambda part: self._ask(part, settings), parts)
+
     def _start(self) -> None:
         if self._idle is not None:
             return
         self._idle = SimpleQueue()
-        beginning = note({"potential": self.potential.name, "threads": self.threads})
+        beginning = note(
+            {
+                "potential": self.potential.name,
+                "checkpoint": self.potential.checkpoint_hash,
+                "dtype": str(self.potential.dtype).removeprefix("torch."),
+                "threads": self.threads,
+            }
+        )
         paths = os.pathsep.join(path for path in sys.path if path)
         for _ in range(self.workers):
             worker = subprocess.Popen(
@@ -108,7 +130,7 @@ class Relaxer:
             answer = receive(worker.stdout)
         except (EOFError, BrokenPipeError) as error:
             raise AnchorError(
-                f"a process that relaxes crystals ended unexpectedly (exit code {worker.poll()})",
+                f"a process that relaxes crystals ended unexpectedly (exit code {worker.wait(timeout=10)})",
                 "its own message is above; out of memory? use fewer of them (run.workers=1) and resume",
             ) from error
         finally:
@@ -116,6 +138,11 @@ class Relaxer:
         if "error" in answer:
             raise AnchorError(f"a process that relaxes crystals failed: {noted(answer['error'])}")
         return Timed(to_relaxation(answer), *answer["seconds"].tolist())
+
+
+def cores() -> int:
+    """Cores that this process may use: a batch system often gives fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def deal(counts: Sequence[int], atoms: int) -> list[list[int]]:
@@ -163,8 +190,8 @@ def _inside(potential: ModelInterface) -> Iterator[list[float]]:
 
 
 def _end(worker: subprocess.Popen[bytes]) -> None:
-    """Close its input, which it takes for the end."""
+    worker.kill()
+    worker.wait()
     for stream in (worker.stdin, worker.stdout):
         if stream is not None:
             stream.close()
-    worker.wait()

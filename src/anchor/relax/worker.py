@@ -6,6 +6,8 @@ import contextlib
 import os
 import signal
 import sys
+import threading
+import time
 from typing import IO
 
 import numpy as np
@@ -20,17 +22,27 @@ def main() -> None:
     """Relax parts from standard input until it is closed."""
     for name in ("SIGINT", "SIGTERM"):  # whoever started us finishes the step and then closes our input
         signal.signal(getattr(signal, name), signal.SIG_IGN)
+    threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a package prints must not end up among the answers
     with contextlib.suppress(EOFError, BrokenPipeError):
         serve(sys.stdin.buffer, answers)
 
 
+def end_with(parent: int) -> None:
+    """End at once when the parent process is gone, in the middle of a relaxation, too."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
+
+
 def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
     """Answer every request; an error with its text."""
     beginning = noted(receive(requests)["beginning"])
     torch.set_num_threads(beginning["threads"])
-    potential = load_potential(beginning["potential"])
+    potential = load_potential(beginning["potential"], dtype=beginning["dtype"])
+    if potential.checkpoint_hash != beginning["checkpoint"]:
+        raise SystemExit(f"{potential.name}: other weights here than in the process that asks")
     while True:
         request = receive(requests)
         try:

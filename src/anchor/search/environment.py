@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +27,7 @@ from anchor.policy.constraints import Limits
 from anchor.potentials.base import Potential
 from anchor.potentials.registry import load_potential
 from anchor.priors import Prior, load_prior
-from anchor.relax.parallel import Relaxer
+from anchor.relax.parallel import Relaxer, cores
 from anchor.reward.gate import bond_thresholds
 from anchor.reward.lemat import LematGate
 from anchor.reward.matching import StructureFlags
@@ -58,7 +57,7 @@ class Environment:
         torch.set_num_threads(threads)
         reference = load_reference()
         # A potential that is given has no name to load it by in another process.
-        workers = 1 if potential is not None else config.run.workers or max(1, _cores() // threads)
+        workers = 1 if potential is not None else config.run.workers or max(1, cores() // threads)
         potential = potential or load_potential(config.relax.potential, device=config.run.device)
         prior = prior or load_prior(config.prior.name, device=config.run.device)
         if config.hull.kind == "alex-mp":
@@ -116,11 +115,6 @@ def make_scorer(config: Config, reference: Reference) -> GroupScorer:
         flags=flags,
         gate=LematGate() if gate.name == "lemat" else None,
     )
-
-
-def _cores() -> int:
-    """Cores that this process may use: a batch system often gives fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def code_hash() -> str:
