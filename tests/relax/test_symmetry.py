@@ -113,6 +113,13 @@ def test_what_has_no_symmetry_or_not_nearly_enough_is_left_alone() -> None:
     np.testing.assert_array_equal(kept.steps, plain.steps)
 
 
+@pytest.mark.parametrize("old", ["1", "0"])
+def test_what_spglib_cannot_judge_has_no_symmetry(old: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPGLIB_OLD_ERROR_HANDLING", old)
+    twice = one(Atoms("Cu2", scaled_positions=[(0, 0, 0), (0, 0, 1e-6)], cell=[3, 3, 3], pbc=True))
+    assert find_symmetry(twice) is None
+
+
 class Orbits(Morse):
     takes_orbits = True
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import torch
 from torch_sim.models.interface import ModelInterface
 from torch_sim.state import SimState
@@ -19,15 +17,11 @@ class Evaluator:
     Args:
         potential: Any torch-sim model with forces (and stresses, for a free cell).
         chunk_atoms: Atoms per call. Halved for good when memory runs out.
-
-    Attributes:
-        seconds: Spent inside the potential.
     """
 
     def __init__(self, potential: ModelInterface, chunk_atoms: int) -> None:
         self.potential = potential
         self.chunk_atoms = chunk_atoms
-        self.seconds = 0.0
         ours = isinstance(potential, Potential)
         self._dtype = geometry_dtype(potential.device) if ours else potential.dtype
 
@@ -99,12 +93,9 @@ class Evaluator:
         )
         if orbit is not None:
             state = SymmetricState(**vars(state), orbit=orbit.to(device))
-        began = time.perf_counter()
         found = self.potential(state)
         wanted = {key: found[key] for key in ("energy", "forces", "stress") if key in found}
-        moved = {key: value.detach().to(positions.device, torch.float64) for key, value in wanted.items()}
-        self.seconds += time.perf_counter() - began
-        return moved
+        return {key: value.detach().to(positions.device, torch.float64) for key, value in wanted.items()}
 
     def _halves(self, a: int, b: int) -> list[tuple[int, int]]:
         """Two parts of a range of rows, the first one last, so that it is popped first."""

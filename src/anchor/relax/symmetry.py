@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import spglib
 from numpy.typing import NDArray
+from spglib.error import SpglibError
 
 from anchor.data.crystals import Crystals
 
@@ -72,7 +73,10 @@ def find_symmetry(crystal: Crystals, tolerance: float = TOLERANCE) -> Symmetry |
         None where the crystal has no symmetry, or none that it fits within the tolerance.
     """
     lattice, frac, numbers = crystal.lattice[0], crystal.frac, crystal.numbers
-    found = spglib.get_symmetry((lattice, frac, numbers), symprec=tolerance)
+    try:
+        found = spglib.get_symmetry((lattice, frac, numbers), symprec=tolerance)
+    except SpglibError:  # by default it still answers None
+        return None
     if found is None or len(found["rotations"]) < 2:
         return None
     rotations = found["rotations"].astype(np.int64)
