@@ -305,7 +305,7 @@ class Config(Section):
 
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
-    # What `make search` runs: about ten minutes on two cores.
+    # What `make search` runs: three to four minutes on two cores.
     "quick": {
         "run": {"structures": 3200},
         "policy": {"start_from": "default"},

@@ -22,7 +22,7 @@ Sets = Annotated[
     list[str] | None, typer.Option("--set", help="Override one value: section.name=value (repeatable).")
 ]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="YAML file of settings.")]
-Preset = Annotated[str, typer.Option(help="quick (ten minutes), default (the paper's budget), paper.")]
+Preset = Annotated[str, typer.Option(help="quick (minutes), default (the paper's budget), paper.")]
 Symbols = Annotated[str | None, typer.Option(help="Comma-separated element symbols.")]
 Cardinalities = Annotated[str | None, typer.Option("--k", help="Numbers of elements, e.g. 2,3.")]
 MaxAtoms = Annotated[int | None, typer.Option(help="Most atoms per cell.")]
@@ -63,7 +63,7 @@ def search(
 
     Examples:
 
-      anchor search                                  a real search in about ten minutes
+      anchor search                                  a real search in a few minutes
       anchor search --elements Li,Fe,Mn,P,S,O -n 500
       anchor search --must-contain Na --exclude Pb,Cd,Hg --k 3 --counts Na=1-4,O=8
       anchor search --preset paper --out runs/paper
