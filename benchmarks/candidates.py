@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.evaluate.sources import find_source
 from anchor.hull import load_hull
 from anchor.potentials import load_potential

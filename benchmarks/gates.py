@@ -23,12 +23,12 @@ from pymatgen.core import Species
 from anchor.chemistry.charge import neutral_assignment
 from anchor.chemistry.elements import SYMBOLS
 from anchor.chemistry.spaces import sample_random
-from anchor.data.crystals import Crystals
-from anchor.data.reference import load_reference
+from anchor.crystals.crystals import Crystals
+from anchor.executors.killable import KillablePool
+from anchor.gates.lemat import LematGate, bv_analyzer_may_succeed
+from anchor.gates.paper import bond_thresholds, check_bonds, check_charges
 from anchor.random import generator
-from anchor.reward.gate import bond_thresholds, check_bonds, check_charges
-from anchor.reward.killable import KillablePool
-from anchor.reward.lemat import LematGate, bv_analyzer_may_succeed
+from anchor.reference.reference import load_reference
 
 
 def paper_charge(crystal: Crystals) -> bool:

@@ -20,10 +20,10 @@ from pymatgen.analysis.phase_diagram import PDEntry, PhaseDiagram
 from pymatgen.core import Composition
 
 from anchor.chemistry.elements import SYMBOLS
-from anchor.data.reference import load_reference
 from anchor.hull.hull import Hull
 from anchor.hull.references import load_hull
 from anchor.random import generator
+from anchor.reference.reference import load_reference
 
 CANDIDATES_PER_SYSTEM = 64
 GROUP = 32

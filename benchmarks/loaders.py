@@ -20,8 +20,8 @@ from pymatgen.core import Structure
 from pymatgen.entries.computed_entries import ComputedStructureEntry
 
 from anchor.cli.common import print_table
-from anchor.data.crystals import Crystals
-from anchor.data.loaders import load, write
+from anchor.crystals.crystals import Crystals
+from anchor.formats import load, write
 from anchor.random import generator
 
 OUTPUTS = ["a.csv", "a.cif", "cifs", "cifs.zip", "a.extxyz", "a.json", "a.parquet", "a.db"]

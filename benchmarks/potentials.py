@@ -25,14 +25,14 @@ import numpy as np
 import torch
 from ase.calculators.calculator import Calculator
 
-from anchor.data.crystals import Crystals
-from anchor.data.reference import load_reference
+from anchor.crystals.crystals import Crystals
 from anchor.potentials import Potential, load_potential
 from anchor.potentials.graph import neighbour_pairs
 from anchor.potentials.registry import fetch_weights, find
 from anchor.potentials.state import to_state
 from anchor.potentials.weights import verified
 from anchor.random import generator
+from anchor.reference.reference import load_reference
 
 NAMES = ["mattersim-1m", "mattersim-5m", "chgnet", "sevennet-0", "sevennet-l3i5"]
 

@@ -28,14 +28,14 @@ import numpy as np
 
 from anchor.chemistry.composition import Composition
 from anchor.chemistry.spaces import sample_neutral
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.errors import MissingDependencyError
-from anchor.evaluate.displacement import site_rmsd
 from anchor.hull import load_hull
+from anchor.matching.displacement import site_rmsd
 from anchor.potentials import load_potential
 from anchor.priors import Prior, is_learned, load_prior
 from anchor.priors.learned.prior import LearnedPrior
-from anchor.priors.testing import cell_of, held_out, measure, training_stoichiometries
+from anchor.priors.match_rate import cell_of, held_out, measure, training_stoichiometries
 from anchor.priors.units import anonymous, stoichiometry
 from anchor.priors.wyckoff.prior import WyckoffPrior
 from anchor.random import generator

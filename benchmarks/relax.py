@@ -40,13 +40,13 @@ from ase.filters import FrechetCellFilter
 from ase.optimize import BFGS
 from numpy.typing import NDArray
 
-from anchor.data.crystals import Crystals
-from anchor.data.reference import load_reference
+from anchor.crystals.crystals import Crystals
 from anchor.evaluate.sources import find_source
 from anchor.hull import load_hull
 from anchor.potentials import Potential, load_potential
 from anchor.priors import load_prior
 from anchor.random import generator
+from anchor.reference.reference import load_reference
 from anchor.relax import relax
 from anchor.relax.result import STATUSES
 from potentials import stock

@@ -17,10 +17,10 @@ import time
 import numpy as np
 from pymatgen.analysis.structure_matcher import StructureMatcher
 
-from anchor.data.crystals import Crystals
-from anchor.data.reference import load_reference
-from anchor.evaluate.uniqueness import first_structures, is_first
+from anchor.crystals.crystals import Crystals
+from anchor.matching.uniqueness import first_structures, is_first
 from anchor.random import generator
+from anchor.reference.reference import load_reference
 
 RATTLE = 0.03  # Å
 PART = 400

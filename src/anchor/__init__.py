@@ -12,12 +12,12 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Campaign": "anchor.search.campaign",
-    "Crystals": "anchor.data.crystals",
+    "Crystals": "anchor.crystals.crystals",
     "load_config": "anchor.config",
     "load_hull": "anchor.hull",
     "load_potential": "anchor.potentials",
     "load_prior": "anchor.priors",
-    "load_reference": "anchor.data.reference",
+    "load_reference": "anchor.reference.reference",
 }
 __all__ = [
     "Campaign",
@@ -32,11 +32,11 @@ __all__ = [
 
 if TYPE_CHECKING:
     from anchor.config import load_config
-    from anchor.data.crystals import Crystals
-    from anchor.data.reference import load_reference
+    from anchor.crystals.crystals import Crystals
     from anchor.hull import load_hull
     from anchor.potentials import load_potential
     from anchor.priors import load_prior
+    from anchor.reference.reference import load_reference
     from anchor.search.campaign import Campaign
 
 

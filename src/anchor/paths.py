@@ -11,8 +11,8 @@ from pathlib import Path
 
 from anchor.errors import AnchorError
 
-BUNDLED = Path(__file__).parent / "data" / "files"
-"""Folder of the data committed with the package (reference, hull, energies, calibrations)."""
+BUNDLED = Path(__file__).parent / "files"
+"""Everything that ships beside code: reference, energies and calibrations, priors, policies, estimates."""
 
 
 def cache_dir() -> Path:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from anchor.cli.data import app
-from anchor.data.reference import load_reference
+from anchor.reference.reference import load_reference
 
 
 def test_info_as_json_is_the_card() -> None:

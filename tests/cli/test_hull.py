@@ -9,7 +9,7 @@ from pymatgen.core import Lattice, Structure
 from typer.testing import CliRunner, Result
 
 from anchor.cli.main import app
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
 from anchor.hull.alex_mp import computed_entry
 

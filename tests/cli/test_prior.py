@@ -8,9 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from anchor.cli.prior import app
-from anchor.data.loaders import load, write
 from anchor.errors import InputError
-from anchor.priors.testing import held_out
+from anchor.formats import load, write
+from anchor.priors.match_rate import held_out
 
 runner = CliRunner()
 

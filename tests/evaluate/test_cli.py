@@ -8,9 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from anchor.cli.main import app
-from anchor.data.crystals import Crystals
-from anchor.data.loaders import write
+from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
+from anchor.formats import write
 
 RUNNER = CliRunner()
 FAST = ["--potential", "mattersim-1m", "--steps", "2"]

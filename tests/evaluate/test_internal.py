@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from pymatgen.core import Composition as PymatgenComposition
 
-from anchor.data.crystals import Crystals
-from anchor.data.reference import load_reference
+from anchor.crystals.crystals import Crystals
 from anchor.evaluate.internal import InternalProtocol, charges
 from anchor.evaluate.protocol import RELAXED, Mean, Row
 from anchor.hull.references import load_hull
 from anchor.hull.score import score_crystals
 from anchor.potentials.registry import load_potential
+from anchor.reference.reference import load_reference
 
 
 @pytest.fixture(scope="module")

@@ -11,19 +11,19 @@ from pymatgen.analysis.phase_diagram import PDEntry, PhaseDiagram
 from pymatgen.core import Composition, Lattice, Structure
 from scipy.stats import entropy as scipy_entropy
 
-from anchor.data.crystals import Crystals
-from anchor.data.reference import load_reference
+from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError, InputError, MissingDependencyError
-from anchor.evaluate.displacement import site_rmsd
-from anchor.evaluate.lemat import LematProtocol, first_among
-from anchor.evaluate.lemat_csv import CSV_COLUMNS, csv_row
-from anchor.evaluate.lemat_diversity import size_columns, size_diversity, supply_risk, vendi_score
-from anchor.evaluate.lemat_hulls import load_table_hull
+from anchor.evaluate.lemat.csv_line import CSV_COLUMNS, csv_row
+from anchor.evaluate.lemat.diversity import size_columns, size_diversity, supply_risk, vendi_score
+from anchor.evaluate.lemat.hulls import load_table_hull
+from anchor.evaluate.lemat.protocol import LematProtocol, first_among
 from anchor.evaluate.protocol import RELAXED, Rate, Row
 from anchor.evaluate.registry import load_protocol
+from anchor.matching.displacement import site_rmsd
 from anchor.potentials.base import Potential
 from anchor.potentials.registry import load_potential
 from anchor.random import generator
+from anchor.reference.reference import load_reference
 
 pytest.importorskip("smact")
 

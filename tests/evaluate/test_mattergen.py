@@ -13,18 +13,18 @@ from pymatgen.core import Composition, Lattice, Structure
 from pymatgen.entries.compatibility import MaterialsProject2020Compatibility
 
 from anchor.chemistry.elements import VOCABULARY
-from anchor.data.crystals import Crystals
-from anchor.data.reference import load_reference
+from anchor.crystals.crystals import Crystals
 from anchor.errors import MissingDependencyError
-from anchor.evaluate.displacement import mattergen_rmsd
-from anchor.evaluate.mattergen import MatterGenProtocol
-from anchor.evaluate.official import official_metrics, side_by_side
+from anchor.evaluate.mattergen.official import official_metrics, side_by_side
+from anchor.evaluate.mattergen.protocol import MatterGenProtocol
 from anchor.evaluate.protocol import RELAXED, Mean, Rate, Row
 from anchor.evaluate.registry import load_protocol
-from anchor.evaluate.smact_validity import composition_fault, structures_valid
+from anchor.gates.smact import composition_fault, structures_valid
 from anchor.hull import load_hull
 from anchor.hull.alex_mp import computed_entry, corrected_energies
+from anchor.matching.displacement import mattergen_rmsd
 from anchor.random import generator
+from anchor.reference.reference import load_reference
 
 smact_screening = pytest.importorskip("smact.screening")
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from anchor.chemistry.composition import Composition, parse_formula
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.evaluate.realise import realise_block
 from anchor.priors import Prior, Request
 

@@ -13,12 +13,12 @@ import ase.io
 import pytest
 from toy_protocol import ToyProtocol
 
-from anchor.data.crystals import Crystals
-from anchor.data.loaders import write
+from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError, InputError
 from anchor.evaluate.outputs import Evaluation
 from anchor.evaluate.run import evaluate
 from anchor.evaluate.sources import find_source
+from anchor.formats import write
 from anchor.paths import alone
 from anchor.priors import load_prior
 
@@ -94,7 +94,7 @@ def test_killed_in_the_middle_and_resumed(files: Path, tmp_path: Path) -> None:
     )
     out = tmp_path / "killed"
     threads = json.loads((whole.folder / "evaluation.json").read_text())["threads"]
-    here = str(Path(__file__).parent)
+    here = str(Path(__file__).parents[1] / "helpers")
     process = subprocess.Popen([sys.executable, "-c", code, here, str(files), str(out), str(threads)])
     checkpoint = out / "checkpoint" / "seed-0.measured.jsonl"
     while not checkpoint.is_file() and process.poll() is None:

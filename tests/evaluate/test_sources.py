@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from anchor.chemistry.spaces import sample_neutral
-from anchor.data.crystals import Crystals
-from anchor.data.loaders import write
-from anchor.data.reference import load_reference
+from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
 from anchor.evaluate.sources import composition_of, find_source
+from anchor.formats import write
 from anchor.random import generator
+from anchor.reference.reference import load_reference
 
 
 def cells(source, seed: int = 0, n: int | None = None) -> list[str | None]:  # type: ignore[no-untyped-def]

@@ -11,7 +11,7 @@ from pymatgen.core import Lattice, Structure
 from pymatgen.entries.compatibility import MaterialsProject2020Compatibility
 from pymatgen.entries.computed_entries import ComputedStructureEntry
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError, InputError
 from anchor.hull.alex_mp import (
     AlexMPHull,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from ase.build import bulk
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError, InputError, MissingDependencyError
 from anchor.hull import energies as store
 from anchor.potentials import Potential, load_potential

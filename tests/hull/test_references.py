@@ -8,14 +8,14 @@ from pymatgen.analysis.phase_diagram import PDEntry, PhaseDiagram
 from pymatgen.core import Composition
 
 from anchor.chemistry.elements import NUMBER, SYMBOLS
-from anchor.data.crystals import Crystals
-from anchor.data.reference import Reference, load_reference
+from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError, InputError
 from anchor.hull import energies as store
 from anchor.hull import references
 from anchor.hull.hull import Hull, HullIdentity
 from anchor.hull.phases import Phases
 from anchor.potentials import Potential, load_potential
+from anchor.reference.reference import Reference, load_reference
 
 ELEMENTS = ("Li", "Na", "O", "Cl", "Br")
 

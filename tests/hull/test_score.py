@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from ase.build import bulk
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.hull.alex_mp import AlexMPHull
 from anchor.hull.phases import Phases
 from anchor.hull.score import score_crystals

@@ -10,7 +10,7 @@ from ase import Atoms
 from ase.build import bulk
 from ase.spacegroup import crystal
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.potentials import Potential, load_potential
 from anchor.potentials.registry import fetch_weights
 

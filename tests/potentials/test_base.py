@@ -9,7 +9,7 @@ from ase import Atoms
 from torch_sim.models.interface import validate_model_outputs
 from torch_sim.models.lennard_jones import LennardJonesModel
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
 from anchor.potentials.state import to_state
 from anchor.potentials.wrap import Wrapped

@@ -7,7 +7,7 @@ import pytest
 from ase import Atoms
 from ase.build import bulk
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 
 HERE = ("mattersim-1m", "mattersim-5m", "chgnet", "sevennet-0", "sevennet-l3i5")
 SAME_EV_PER_ATOM = 1e-5  # the promise; a tenth of it is what is seen in single precision

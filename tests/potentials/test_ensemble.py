@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError, MissingDependencyError
 from anchor.potentials import load_potential
 from anchor.potentials.ensemble import Ensemble

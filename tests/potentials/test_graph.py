@@ -9,7 +9,7 @@ from ase.neighborlist import neighbor_list
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.potentials.graph import neighbour_graph, neighbour_pairs
 from anchor.potentials.state import to_state
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from anchor.chemistry.composition import Composition, Compositions
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError, InputError
 from anchor.priors import ENTRIES, Prior, load_prior, prior_availability
 

@@ -25,7 +25,7 @@ from anchor.priors.learned.crystalite import (
 from anchor.priors.learned.data import Batch, TrainingSet, to_batches
 from anchor.priors.learned.model import Noise
 from anchor.priors.learned.transformer import TransformerSize
-from anchor.priors.testing import held_out
+from anchor.priors.match_rate import held_out
 
 TINY = TransformerSize(
     width=32, layers=2, heads=4, frequencies=4, pair_frequencies=2, gaussians=6, pair_hidden=16

@@ -9,9 +9,8 @@ import pytest
 import torch
 from pymatgen.core import Lattice, Structure
 
-from anchor.data.crystals import Crystals
-from anchor.data.distances import minimum_image_distances
-from anchor.data.reference import load_reference
+from anchor.crystals.crystals import Crystals
+from anchor.crystals.distances import minimum_image_distances
 from anchor.errors import InputError
 from anchor.priors.learned.cells import (
     from_lengths_and_angles,
@@ -26,6 +25,7 @@ from anchor.priors.learned.data import (
     training_crystals,
 )
 from anchor.random import generator
+from anchor.reference.reference import load_reference
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 from pymatgen.analysis.structure_matcher import StructureMatcher
 from pymatgen.core import Element, Lattice, Structure
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.priors.learned.cells import standard_cells
 from anchor.priors.learned.data import TrainingSet, reference_split
 from anchor.priors.learned.frames import best_axes, canonical_frames, electropositivity, ranks, unimodular

@@ -29,7 +29,7 @@ from anchor.priors.learned.kldm import (
 from anchor.priors.learned.model import Noise
 from anchor.priors.learned.network import CspSize
 from anchor.priors.learned.omatg import Omatg, OmatgSettings
-from anchor.priors.testing import held_out
+from anchor.priors.match_rate import held_out
 
 TINY = CspSize(hidden=32, messages=24, layers=2, frequencies=4, time_features=16, shells=8)
 

@@ -14,7 +14,7 @@ from anchor.priors.learned import crystalite, kldm, omatg
 from anchor.priors.learned.data import Batch, to_batches
 from anchor.priors.learned.network import CspNet, CspSize, nearest_distance, shells, sinusoids
 from anchor.priors.learned.transformer import GeometryBias, TransformerSize, pair_geometry
-from anchor.priors.testing import held_out
+from anchor.priors.match_rate import held_out
 
 TINY = CspSize(hidden=32, messages=24, layers=2, frequencies=4, time_features=16, shells=8, descriptors=True)
 TINY_TRANSFORMER = TransformerSize(

@@ -13,7 +13,7 @@ import torch
 from typer.testing import CliRunner
 
 from anchor.cli.main import app
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError, MissingDependencyError
 from anchor.priors import load_prior
 from anchor.priors.learned import crystalite, kldm, omatg
@@ -32,7 +32,7 @@ from anchor.priors.learned.training import (
 )
 from anchor.priors.learned.transformer import TransformerSize
 from anchor.priors.learned.weights import load_model, new_model, save_model
-from anchor.priors.testing import displacement
+from anchor.priors.match_rate import displacement
 
 CSP = CspSize(hidden=64, messages=48, layers=3, frequencies=6, time_features=32, shells=12)
 TRANSFORMER = TransformerSize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from anchor.data.crystals import Crystals
-from anchor.data.distances import shortest_distances
+from anchor.crystals.crystals import Crystals
+from anchor.crystals.distances import shortest_distances
 from anchor.priors.overlaps import LARGEST_SWELLING, ROOMY, make_room, push_apart, room
 
 TWO_ANGSTROM = np.full((119, 119), 2.0)

@@ -8,11 +8,11 @@ from pymatgen.analysis.structure_matcher import StructureMatcher
 from pymatgen.core import Lattice, Structure
 from scipy.spatial.transform import Rotation
 
-from anchor.data.crystals import Crystals
-from anchor.data.reference import load_reference
+from anchor.crystals.crystals import Crystals
 from anchor.priors.prototypes import find_prototypes, fingerprint, role_permutations
 from anchor.priors.supercells import supercell
 from anchor.priors.templates import load_fitted
+from anchor.reference.reference import load_reference
 
 
 def cubic(a: float, centring: str, sites: dict[str, list[float]]) -> Crystals:

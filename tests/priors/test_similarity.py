@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from anchor.chemistry.elements import NUMBER
-from anchor.data.reference import load_reference
 from anchor.priors.prototypes import Prototypes, role_permutations
 from anchor.priors.similarity import Similarity, element_properties, fit_similarity
 from anchor.priors.templates import load_fitted
 from anchor.priors.units import anonymous, of_split
+from anchor.reference.reference import load_reference
 
 
 def test_log_weights_against_brute_force():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from pymatgen.analysis.structure_matcher import StructureMatcher
 
-from anchor.data.reference import load_reference
 from anchor.priors.supercells import hermite_normal_forms, supercell
+from anchor.reference.reference import load_reference
 
 
 def test_number_of_sublattices():

@@ -7,13 +7,13 @@ import pytest
 from pymatgen.analysis.structure_matcher import StructureMatcher
 
 from anchor.chemistry.composition import parse_formula
-from anchor.data.reference import load_reference
 from anchor.errors import InputError
 from anchor.priors.base import Request
 from anchor.priors.overlaps import room
 from anchor.priors.prototypes import role_permutations
 from anchor.priors.templates import Fitted, TemplatePrior, load_fitted
 from anchor.priors.units import of_split
+from anchor.reference.reference import load_reference
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from anchor.chemistry.composition import parse_formula
-from anchor.data.reference import load_reference
 from anchor.errors import InputError
 from anchor.priors.base import Request
 from anchor.priors.units import anonymous, choose_units, of_split, stoichiometry
+from anchor.reference.reference import load_reference
 
 
 def request(formula: str, draw: int = 0) -> Request:

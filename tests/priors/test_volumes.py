@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from anchor.data.crystals import Crystals
-from anchor.data.reference import load_reference
+from anchor.crystals.crystals import Crystals
 from anchor.priors.templates import load_fitted
 from anchor.priors.units import of_split
 from anchor.priors.volumes import fit_volumes
+from anchor.reference.reference import load_reference
 
 
 def crystals_with(volume_of, pairs: list[tuple[int, int]]) -> Crystals:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from anchor.data.crystals import Crystals
-from anchor.data.reference import load_reference
-from anchor.priors.testing import displacement, held_out
+from anchor.crystals.crystals import Crystals
+from anchor.priors.match_rate import displacement, held_out
 from anchor.priors.wyckoff.data import encoded_set, expected_edge, scaled_cells, to_sequences, unscaled_cell
 from anchor.priors.wyckoff.encoding import decode, element_order, encode
 from anchor.priors.wyckoff.tables import tables
+from anchor.reference.reference import load_reference
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import spglib
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
+from anchor.priors.match_rate import displacement
 from anchor.priors.spacegroups import space_group
-from anchor.priors.testing import displacement
 from anchor.priors.wyckoff.cells import FREE_CELL, cell_numbers, crystal_system, full_cell, primitive_cell
 from anchor.priors.wyckoff.encoding import Encoded, Orbit, decode, renamings
 from anchor.priors.wyckoff.positions import find_positions, normaliser

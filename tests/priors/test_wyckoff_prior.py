@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from anchor.chemistry.elements import SYMBOLS
 from anchor.cli.main import app
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
 from anchor.priors import load_prior
 from anchor.priors.learned.data import reference_split
@@ -23,7 +23,7 @@ from anchor.priors.learned.model import Recipe
 from anchor.priors.learned.prior import prior_of
 from anchor.priors.learned.run import Plan, Rhythm, train
 from anchor.priors.learned.training import Trainer
-from anchor.priors.testing import cell_of, displacement
+from anchor.priors.match_rate import cell_of, displacement
 from anchor.priors.wyckoff.counting import can_finish
 from anchor.priors.wyckoff.data import encoded_set, to_sequences
 from anchor.priors.wyckoff.model import Wyckoff, WyckoffSettings

@@ -13,7 +13,7 @@ from relax_surfaces import Morse, rattled
 from torch_sim.models.lennard_jones import LennardJonesModel
 from torch_sim.state import SimState
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
 from anchor.potentials.registry import availability, load_potential
 from anchor.relax.engine import fixed_chunks, relax

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from relax_surfaces import Morse, rattled
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError
 from anchor.potentials.registry import load_potential
 from anchor.relax.engine import relax
@@ -114,7 +114,7 @@ def alive(pid: int) -> bool:
 def test_workers_end_with_whoever_started_them_and_leave_signals_to_it() -> None:
     code = """
 import sys
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = [sys.argv[1], sys.argv[1] + "/../helpers"]
 from test_parallel import SETTINGS, salts
 from anchor.potentials.registry import load_potential
 from anchor.relax.parallel import Relaxer

@@ -12,7 +12,7 @@ from ase.spacegroup import crystal as ase_crystal
 from ase.spacegroup.symmetrize import prep_symmetry, symmetrize_rank1, symmetrize_rank2
 from relax_surfaces import Morse, rattled
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.potentials.registry import load_potential
 from anchor.potentials.state import SymmetricState, to_state
 from anchor.relax.coordinates import gradient, start

@@ -6,11 +6,11 @@ from pymatgen.core import Lattice, Structure
 
 from anchor.chemistry.composition import Compositions
 from anchor.config import Novelty, Reward
-from anchor.data.crystals import Crystals
-from anchor.data.rdf import rdf_embedding
+from anchor.crystals.crystals import Crystals
+from anchor.crystals.rdf import rdf_embedding
+from anchor.gates.paper import bond_thresholds
+from anchor.matching.flags import StructureFlags
 from anchor.reward.diversity import comp_kernel, diversity, struct_kernel
-from anchor.reward.gate import bond_thresholds
-from anchor.reward.matching import StructureFlags
 from anchor.reward.novelty import History
 from anchor.reward.objectives import load_objective
 from anchor.reward.score import GroupScorer, Memory, Realisation, count_bonus, reward

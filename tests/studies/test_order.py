@@ -7,9 +7,9 @@ import pytest
 
 from anchor.chemistry.composition import Compositions
 from anchor.config import load_config
-from anchor.data.crystals import Crystals
-from anchor.data.reference import load_reference
+from anchor.crystals.crystals import Crystals
 from anchor.priors import load_prior
+from anchor.reference.reference import load_reference
 from anchor.reward.score import Memory, Realisation
 from anchor.search.environment import Environment, make_scorer
 from anchor.studies.order import compare_orders, differences, only_neutral

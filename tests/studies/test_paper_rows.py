@@ -7,8 +7,8 @@ import pytest
 
 from anchor.chemistry.composition import Compositions
 from anchor.config import load_config
-from anchor.data.reference import load_reference
 from anchor.priors import load_prior
+from anchor.reference.reference import load_reference
 from anchor.reward.score import Memory, Realisation
 from anchor.search.environment import make_scorer
 from anchor.studies.paper_rows import EXPLORATION, GATE, PAPER_ROWS

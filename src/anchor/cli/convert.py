@@ -40,7 +40,7 @@ def convert(
 
     Example: anchor data convert mp_20/train.csv --out train.extxyz --on-error skip
     """
-    from anchor.data.loaders import load, write
+    from anchor.formats import load, write
 
     loaded = load(files, format=format, on_error=on_error, limit=limit)
     if not len(loaded):

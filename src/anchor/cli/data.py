@@ -29,8 +29,8 @@ def build(
 
     Example: anchor data build --wheels ~/wheels --output /tmp/reference
     """
-    from anchor.data.build import build as build_reference
     from anchor.paths import BUNDLED
+    from anchor.reference.build import build as build_reference
 
     folder = output or BUNDLED
     card = build_reference(folder, wheels=wheels, report=lambda line: typer.echo(line, err=True))
@@ -46,7 +46,7 @@ def info(as_json: JsonFlag = False) -> None:
 
     Example: anchor data info
     """
-    from anchor.data.reference import load_reference
+    from anchor.reference.reference import load_reference
 
     card = load_reference().card
     if as_json:

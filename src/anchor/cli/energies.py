@@ -42,11 +42,11 @@ def build(
     """
     import torch
 
-    from anchor.data.reference import load_reference
     from anchor.hull import energies as store
     from anchor.hull import references
     from anchor.paths import BUNDLED, cache_dir
     from anchor.potentials import load_potential
+    from anchor.reference.reference import load_reference
 
     torch.set_num_threads(threads)
     reference = load_reference()
@@ -129,10 +129,10 @@ def calibrate(
 
     Example: anchor energies calibrate --potential mattersim-1m
     """
-    from anchor.data.reference import load_reference
     from anchor.hull import references
     from anchor.hull.energies import load_energies
     from anchor.paths import BUNDLED, cache_dir
+    from anchor.reference.reference import load_reference
 
     reference = load_reference()
     fitted = references.calibrate(reference, load_energies(potential, reference.crystals))
@@ -161,9 +161,9 @@ def list_energies(json: JsonFlag = False) -> None:
 
     Example: anchor energies list
     """
-    from anchor.data.reference import load_reference
     from anchor.hull import references
     from anchor.hull.energies import available, load_energies
+    from anchor.reference.reference import load_reference
 
     reference = load_reference()
     found = []

@@ -147,7 +147,7 @@ def evaluate(
     if official and protocol != "mattergen":
         raise InputError(f"there is no official package for the {protocol} protocol", "leave --official out")
     if official:
-        from anchor.evaluate.official import load_official
+        from anchor.evaluate.mattergen.official import load_official
 
         load_official()
     judge = load_protocol(
@@ -291,8 +291,8 @@ def _interval(show: str, low: float | None, high: float | None) -> str:
 
 def _official(judge: Protocol, done: Evaluation) -> list[tuple[str, float | None, float | None]]:
     """Every metric by us and by the installed package, on the same structures of all seeds."""
-    from anchor.evaluate.mattergen import MatterGenProtocol
-    from anchor.evaluate.official import side_by_side
+    from anchor.evaluate.mattergen.official import side_by_side
+    from anchor.evaluate.mattergen.protocol import MatterGenProtocol
     from anchor.evaluate.store import CRYSTAL, Store
 
     assert isinstance(judge, MatterGenProtocol)

@@ -38,7 +38,7 @@ def hull(
 
     Example: anchor hull candidates/*.cif --cell
     """
-    from anchor.data.loaders import load
+    from anchor.formats import load
     from anchor.hull import AlexMPHull, load_hull, phases_from_file, score_crystals
     from anchor.hull.score import Relax
     from anchor.potentials import load_potential

@@ -12,7 +12,7 @@ import typer
 from anchor.cli.common import JsonFlag, Seed, emit, print_table
 
 if TYPE_CHECKING:
-    from anchor.search.warm_start import Estimator, FindSettings
+    from anchor.screening.warm_start import Estimator, FindSettings
 
 app = typer.Typer(
     help="Warm start of the composition policy, and a check of policies by real relaxations.",
@@ -55,13 +55,13 @@ def surrogate(
     Example: anchor policy surrogate --out surrogate.safetensors --time-limit 10
     """
     if out is None:
-        from anchor.search.surrogate import load_surrogate
+        from anchor.screening.surrogate import load_surrogate
 
         _show_surrogate(dict(load_surrogate().card), json)
         return
-    from anchor.data.reference import load_reference
-    from anchor.search.surrogate import Sizes
-    from anchor.search.surrogate_training import Settings, train_surrogate
+    from anchor.reference.reference import load_reference
+    from anchor.screening.surrogate import Sizes
+    from anchor.screening.surrogate_training import Settings, train_surrogate
 
     def tell(done: int, total: int, loss: float) -> None:
         print(f"epoch {done}/{total}, loss {loss:.4f}", file=sys.stderr, flush=True)
@@ -98,15 +98,15 @@ def plausibility(
 
     Example: anchor policy plausibility --out plausibility.json
     """
-    from anchor.search import plausibility as plausible
+    from anchor.screening import plausibility as plausible
 
     if out is None:
         found = plausible.load_plausibility()
     else:
-        from anchor.data.reference import load_reference
         from anchor.hull.references import dft_hull
         from anchor.priors import templates
-        from anchor.search.surrogate import SHIPPED, load_surrogate
+        from anchor.reference.reference import load_reference
+        from anchor.screening.surrogate import SHIPPED, load_surrogate
 
         found = plausible.fit_plausibility(
             load_surrogate(surrogate or SHIPPED),
@@ -152,7 +152,7 @@ def warm_start(
     from anchor.policy import weights
     from anchor.policy.constraints import Limits
     from anchor.potentials.registry import load_potential
-    from anchor.search import warm_start as free
+    from anchor.screening import warm_start as free
     from anchor.search.draw import load_any_policy
 
     config = free.warm_start_config(structures=structures, seed=seed, overrides=set_ or ())
@@ -207,7 +207,7 @@ def describe(
     from anchor.hull.references import load_hull
     from anchor.policy.constraints import Limits
     from anchor.potentials.registry import load_potential
-    from anchor.search import warm_start as free
+    from anchor.screening import warm_start as free
     from anchor.search.draw import load_any_policy
 
     config = free.warm_start_config(structures=1, seed=seed)
@@ -239,10 +239,10 @@ def check(
     Example: anchor policy check default -n 64
     """
     from anchor.config import ActionSpace, load_config
+    from anchor.screening.warm_start import FindSettings
     from anchor.search import policy_check
     from anchor.search.draw import draw_compositions, load_any_policy
     from anchor.search.environment import Environment
-    from anchor.search.warm_start import FindSettings
 
     config = load_config(overrides=[f"run.seed={seed}", *(set_ or ())]).config
     environment = Environment.load(config)
@@ -310,12 +310,12 @@ def _estimator(
     surrogate: Path | None, plausibility: Path | None, settings: FindSettings
 ) -> tuple[Estimator, dict[str, Any]]:
     """The estimator on the bundled reference, and where its parts come from."""
-    from anchor.data.reference import load_reference
     from anchor.hull.references import dft_hull
     from anchor.priors import templates
-    from anchor.search import plausibility as plausible
-    from anchor.search import surrogate as energies
-    from anchor.search.warm_start import Estimator
+    from anchor.reference.reference import load_reference
+    from anchor.screening import plausibility as plausible
+    from anchor.screening import surrogate as energies
+    from anchor.screening.warm_start import Estimator
 
     model = energies.load_surrogate(surrogate or energies.SHIPPED)
     judge = plausible.load_plausibility(plausibility or plausible.SHIPPED)

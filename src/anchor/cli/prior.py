@@ -11,7 +11,7 @@ from anchor.cli import prior_train
 from anchor.cli.common import JsonFlag, Seed, emit, print_table, progress
 
 if TYPE_CHECKING:
-    from anchor.data.crystals import Crystals
+    from anchor.crystals.crystals import Crystals
 
 ABOVE = "energy_above_hull_ev_per_atom"
 PriorName = Annotated[
@@ -62,8 +62,8 @@ def sample(
 
     Example: anchor prior sample Li2FeSiO4 -n 8 --relax mattersim-1m --out crystals
     """
-    from anchor.data.loaders import write
     from anchor.errors import InputError
+    from anchor.formats import write
     from anchor.priors import load_prior
 
     if out is not None and out.exists():
@@ -110,7 +110,7 @@ def _described(crystals: Crystals) -> list[dict[str, Any]]:
     """Size, symmetry, volume and shortest distance of each crystal."""
     import spglib
 
-    from anchor.data.distances import shortest_distances
+    from anchor.crystals.distances import shortest_distances
 
     shortest = shortest_distances(crystals)
     per_atom = crystals.volume / crystals.counts
@@ -191,10 +191,10 @@ def measure_prior(
     """
     import numpy as np
 
-    from anchor.data.loaders import load
     from anchor.errors import InputError
+    from anchor.formats import load
     from anchor.priors import is_learned, load_prior
-    from anchor.priors.testing import held_out, measure, some
+    from anchor.priors.match_rate import held_out, measure, some
 
     settings = dict(prior_train.as_settings(options))
     if is_learned(prior):
@@ -300,9 +300,9 @@ def index(
 
     Example: anchor prior index
     """
-    from anchor.data.reference import load_reference
     from anchor.paths import sha256
     from anchor.priors.templates import FITTED_FILE, fit_templates, save_fitted
+    from anchor.reference.reference import load_reference
 
     fitted, losses = fit_templates(load_reference(), epochs=epochs, seed=seed)
     save_fitted(fitted)

@@ -51,7 +51,7 @@ def relax(
     """
     import numpy as np
 
-    from anchor.data.loaders import load, write
+    from anchor.formats import load, write
     from anchor.potentials import load_potential
     from anchor.relax.parallel import Relaxer, cores
 

@@ -138,7 +138,7 @@ def sample(
     """
     from anchor.chemistry.charge import is_neutral
     from anchor.config import load_config
-    from anchor.data.reference import load_reference
+    from anchor.reference.reference import load_reference
     from anchor.search.draw import draw_compositions, load_any_policy
 
     overrides = _limits(elements, exclude, must_contain, k, max_atoms, counts)

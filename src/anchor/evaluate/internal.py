@@ -17,17 +17,17 @@ from anchor.chemistry.charge import ASSIGNED_ATOMS, neutral_assignment
 from anchor.chemistry.composition import MAX_ELEMENTS, Composition, Compositions, parse_formula
 from anchor.chemistry.elements import INDEX, SYMBOLS
 from anchor.config import Config, Evaluation
-from anchor.data.crystals import Crystals
-from anchor.data.reference import Reference, load_reference
+from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError, nearest
 from anchor.evaluate.protocol import RELAXED, Mean, Metric, Protocol, Rate, Row
+from anchor.gates.lemat import LematGate
+from anchor.gates.paper import check_bonds, check_charges
 from anchor.hull.alex_mp import AlexMPHull, phases_from_file
 from anchor.hull.references import Kind, PotentialHull, load_hull
 from anchor.potentials.base import Potential
 from anchor.potentials.registry import load_potential
+from anchor.reference.reference import Reference, load_reference
 from anchor.relax.engine import Optimizer
-from anchor.reward.gate import check_bonds, check_charges
-from anchor.reward.lemat import LematGate
 from anchor.reward.novelty import adaptive_novelty
 from anchor.reward.score import GroupScorer
 from anchor.search.environment import make_scorer

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from anchor.data.crystals import Crystals
-from anchor.data.loaders import write
+from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
 from anchor.evaluate.protocol import Metric, Protocol, Row, as_plain, over_seeds
 from anchor.evaluate.store import Store
+from anchor.formats import write
 
 EXTXYZ_COLUMNS = {
     "energy_ev": "energy",

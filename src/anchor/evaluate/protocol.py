@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import torch
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.potentials.base import Potential
 from anchor.relax.parallel import Relaxer
 from anchor.relax.result import Relaxation

@@ -14,7 +14,7 @@ import numpy as np
 
 from anchor.chemistry.composition import Composition
 from anchor.chemistry.elements import NUMBER
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.priors import Prior
 
 BLOCK = 64

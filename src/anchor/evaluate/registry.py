@@ -11,8 +11,8 @@ from anchor.evaluate.protocol import Protocol
 
 PROTOCOLS = {
     "internal": "anchor.evaluate.internal:InternalProtocol",
-    "mattergen": "anchor.evaluate.mattergen:MatterGenProtocol",
-    "lemat": "anchor.evaluate.lemat:LematProtocol",
+    "mattergen": "anchor.evaluate.mattergen.protocol:MatterGenProtocol",
+    "lemat": "anchor.evaluate.lemat.protocol:LematProtocol",
 }
 
 

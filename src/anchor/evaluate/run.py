@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 import anchor
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
 from anchor.evaluate.outputs import Evaluation, write_outputs
 from anchor.evaluate.protocol import CORE_COLUMNS, RELAXED, Protocol, Row

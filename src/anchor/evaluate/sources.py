@@ -31,13 +31,13 @@ from anchor.chemistry.composition import Composition, Compositions, parse_formul
 from anchor.chemistry.elements import SYMBOLS, VOCABULARY
 from anchor.chemistry.spaces import sample_neutral, sample_random
 from anchor.config import ActionSpace, Config
-from anchor.data.crystals import Crystals
-from anchor.data.loaders import load
-from anchor.data.reference import load_reference
+from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError, nearest
 from anchor.evaluate.protocol import RELAXED, Row
 from anchor.evaluate.store import CRYSTAL, Stage, Store
+from anchor.formats import load
 from anchor.random import generator
+from anchor.reference.reference import load_reference
 from anchor.search.draw import draw_compositions, load_any_policy, policy_file, searched_space
 from anchor.search.ledger import Ledger, decode_crystal
 

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
 from anchor.evaluate.protocol import Row
 

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anchor.data.crystals import Crystals
-from anchor.data.loaders import load
+from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
+from anchor.formats import load
 from anchor.hull.hull import Decomposition, Hull, HullIdentity
 from anchor.hull.phases import Phases
 from anchor.hull.references import HullScores, crystal_compositions

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anchor.data.arrays import content_hash
-from anchor.data.crystals import Crystals
+from anchor.arrays import content_hash
+from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError, InputError, MissingDependencyError
 from anchor.paths import BUNDLED, alone, cache_dir
 

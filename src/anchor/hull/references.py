@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from anchor.arrays import content_hash
 from anchor.chemistry.elements import SYMBOLS
-from anchor.data.arrays import content_hash
-from anchor.data.crystals import Crystals
-from anchor.data.reference import Reference, load_reference
+from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError, nearest
 from anchor.hull.calibration import N_FOLDS, Calibration, fit_calibration
 from anchor.hull.energies import Energies, load_energies
 from anchor.hull.hull import SCORED, Decomposition, Hull, HullIdentity
 from anchor.hull.phases import N_NUMBERS, Phases
 from anchor.paths import BUNDLED, cache_dir
+from anchor.reference.reference import Reference, load_reference
 
 if TYPE_CHECKING:
     from anchor.potentials.base import Potential

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchor.chemistry.elements import SYMBOLS
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.hull.energies import single_point_chunks
 from anchor.hull.hull import SCORED, Decomposition
 from anchor.hull.references import HullScores, crystal_compositions

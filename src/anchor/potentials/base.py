@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch_sim.models.interface import ModelInterface
 from torch_sim.state import SimState
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
 from anchor.potentials.graph import Graph, neighbour_graph
 from anchor.potentials.state import SymmetricState, to_state

@@ -9,7 +9,7 @@ import torch
 from ase import Atoms
 from ase.build import bulk, make_supercell
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.potentials.base import Potential
 from anchor.random import generator
 

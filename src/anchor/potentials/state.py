@@ -13,7 +13,7 @@ import torch
 from ase.data import atomic_masses
 from torch_sim.state import SimState
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 
 
 @dataclass(kw_only=True)

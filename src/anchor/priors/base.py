@@ -22,7 +22,7 @@ import torch
 
 from anchor.chemistry.composition import Composition, Compositions, parse_formula
 from anchor.chemistry.elements import NUMBER
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError, InputError, nearest
 from anchor.random import generator, torch_generator
 

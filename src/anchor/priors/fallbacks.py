@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from anchor.chemistry.composition import Composition
 from anchor.chemistry.elements import NUMBER
-from anchor.data.crystals import Crystals
-from anchor.data.reference import Reference
+from anchor.crystals.crystals import Crystals
 from anchor.priors.base import Request
 from anchor.priors.prototypes import Prototypes
 from anchor.priors.random_crystals import RandomCrystals
 from anchor.priors.similarity import Similarity
 from anchor.priors.units import choose_units
 from anchor.priors.volumes import Volumes
+from anchor.reference.reference import Reference
 
 COST_PER_CHANGED_SITE = 1.5
 """Log-weight lost per site that takes an element of another role, on the scale of the similarity."""

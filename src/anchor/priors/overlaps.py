@@ -7,11 +7,11 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from anchor.data.bonds import radius_floor
-from anchor.data.crystals import Crystals
-from anchor.data.distances import minimum_image_distances
-from anchor.data.lattices import minkowski_reduce
-from anchor.data.reference import Reference
+from anchor.crystals.crystals import Crystals
+from anchor.crystals.distances import minimum_image_distances
+from anchor.crystals.lattices import minkowski_reduce
+from anchor.reference.bonds import radius_floor
+from anchor.reference.reference import Reference
 
 _IMAGES = np.array(list(product((-1, 0, 1), repeat=3)), dtype=float)  # [27, 3]
 _STEP = 0.5  # share of an overlap removed per step; each of the two atoms moves half of it

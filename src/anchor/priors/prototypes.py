@@ -16,8 +16,8 @@ from itertools import permutations, product
 import numpy as np
 from numpy.typing import NDArray
 
-from anchor.data.crystals import Crystals
-from anchor.data.lattices import minkowski_reduce
+from anchor.crystals.crystals import Crystals
+from anchor.crystals.lattices import minkowski_reduce
 from anchor.priors.units import Stoichiometry, anonymous
 
 NEIGHBOURS = 40

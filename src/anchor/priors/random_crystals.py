@@ -11,14 +11,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from anchor.data.arrays import content_hash
-from anchor.data.crystals import Crystals
-from anchor.data.reference import Reference, load_reference
+from anchor.arrays import content_hash
+from anchor.crystals.crystals import Crystals
 from anchor.priors.base import Prior, Request
 from anchor.priors.overlaps import LARGEST_SWELLING, ROOMY, push_apart, room, shortest_bonds
 from anchor.priors.spacegroups import Site, SpaceGroup, sites, space_group
 from anchor.priors.units import of_split
 from anchor.priors.volumes import Volumes
+from anchor.reference.reference import Reference, load_reference
 
 ATTEMPTS = 25
 WORTH_PUSHING = 0.2

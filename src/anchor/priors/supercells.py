@@ -8,8 +8,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from anchor.data.crystals import Crystals
-from anchor.data.lattices import minkowski_reduce
+from anchor.crystals.crystals import Crystals
+from anchor.crystals.lattices import minkowski_reduce
 
 
 def supercell(crystal: Crystals, times: int, rng: np.random.Generator) -> Crystals:

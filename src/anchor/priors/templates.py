@@ -18,10 +18,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from anchor.arrays import Arrays, content_hash, load_arrays, save_arrays
 from anchor.chemistry.elements import NUMBER
-from anchor.data.arrays import Arrays, content_hash, load_arrays, save_arrays
-from anchor.data.crystals import Crystals
-from anchor.data.reference import Reference, load_reference
+from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError, InputError
 from anchor.paths import BUNDLED
 from anchor.priors.base import Prior, Request
@@ -32,6 +31,7 @@ from anchor.priors.similarity import Similarity, fit_similarity
 from anchor.priors.supercells import supercell
 from anchor.priors.units import Stoichiometry, anonymous, of_split
 from anchor.priors.volumes import Volumes, fit_volumes
+from anchor.reference.reference import Reference, load_reference
 
 FITTED_FILE = BUNDLED / "prior-templates.npz"
 MAX_ATOMS = 20

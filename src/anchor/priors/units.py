@@ -11,10 +11,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from anchor.data.crystals import Crystals
-from anchor.data.reference import Reference, load_reference
+from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
 from anchor.priors.base import Request
+from anchor.reference.reference import Reference, load_reference
 
 Stoichiometry = tuple[int, ...]
 

@@ -10,7 +10,7 @@ from scipy.optimize import lsq_linear
 from scipy.sparse import coo_array, csr_array, diags_array
 from scipy.sparse.linalg import lsqr
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 
 N_ELEMENTS = 119
 _RIDGE = 0.3  # pulls elements that few prototypes hold to the mean effect

@@ -22,7 +22,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch_sim.models.interface import ModelInterface
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError, nearest
 from anchor.relax.coordinates import Frame, geometry, largest_row, start, to_crystals
 from anchor.relax.evaluator import Evaluator

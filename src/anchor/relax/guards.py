@@ -11,8 +11,8 @@ from ase.data import chemical_symbols
 from numpy.typing import NDArray
 from torch_sim.models.interface import ModelInterface
 
-from anchor.data.crystals import Crystals
-from anchor.data.distances import minimum_image_distances
+from anchor.crystals.crystals import Crystals
+from anchor.crystals.distances import minimum_image_distances
 
 SMALLEST_VOLUME_PER_ATOM = 2.0
 """Å³; diamond has 5.7, hydrogen at 150 GPa about 2.5."""

@@ -9,7 +9,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.relax.result import Relaxation
 
 Message = dict[str, NDArray]

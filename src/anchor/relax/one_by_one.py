@@ -15,7 +15,7 @@ from ase.optimize import BFGS, FIRE
 from ase.stress import full_3x3_to_voigt_6_stress
 from torch_sim.models.interface import ModelInterface
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.potentials.base import Potential
 from anchor.potentials.state import to_state
 from anchor.relax.guards import escaped

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from torch_sim.models.interface import ModelInterface
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError
 from anchor.potentials.base import Potential
 from anchor.relax.engine import Progress, relax

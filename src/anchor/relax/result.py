@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 
 Status = Literal["converged", "capped", "diverged", "failed"]
 Frame = tuple[Crystals, float, float, bool]

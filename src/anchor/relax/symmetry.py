@@ -20,7 +20,7 @@ import spglib
 from numpy.typing import NDArray
 from spglib.error import SpglibError
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 
 TOLERANCE = 1e-3
 """Å: how far atoms may be from where symmetry wants them. They are put there before the first step."""

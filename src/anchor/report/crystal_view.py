@@ -10,7 +10,7 @@ from ase.data import chemical_symbols, covalent_radii
 from ase.data.colors import jmol_colors
 from numpy.typing import NDArray
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 
 BOND_STRETCH = 1.15
 """Atoms closer than this times the sum of their covalent radii are drawn bonded."""

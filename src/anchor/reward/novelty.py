@@ -18,7 +18,7 @@ Branch = Literal["bootstrap", "reference", "history", "both"]
 
 
 class EmbeddingIndex(Protocol):
-    """Known embeddings by reduced formula, as `anchor.data.reference.RdfIndex` offers them."""
+    """Known embeddings by reduced formula, as `anchor.reference.reference.RdfIndex` offers them."""
 
     @property
     def sigma_floor(self) -> float: ...

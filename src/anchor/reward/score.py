@@ -13,10 +13,10 @@ from pymatgen.core import Structure
 from anchor.chemistry.composition import Compositions
 from anchor.config import Novelty as NoveltyConfig
 from anchor.config import Reward as RewardConfig
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
+from anchor.gates.paper import BondCheck, check_bonds
+from anchor.matching.flags import StructureFlags
 from anchor.reward.diversity import comp_kernel, diversity, struct_kernel
-from anchor.reward.gate import BondCheck, check_bonds
-from anchor.reward.matching import StructureFlags
 from anchor.reward.novelty import EmbeddingIndex, History, adaptive_novelty
 from anchor.reward.objectives import Objective
 from anchor.reward.stability import stability_score

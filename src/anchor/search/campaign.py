@@ -20,12 +20,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from anchor.config import Config
-from anchor.data.bonds import passes_by_floor_only
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError
 from anchor.policy.grpo import Learner, Proposal, Scores, group_advantages
 from anchor.policy.untrained import Untrained
 from anchor.policy.weights import load_policy
+from anchor.reference.bonds import passes_by_floor_only
 from anchor.reward.novelty import History
 from anchor.reward.score import GroupScorer, GroupScores, Memory
 from anchor.search.draw import policy_file

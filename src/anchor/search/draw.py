@@ -10,6 +10,7 @@ from anchor.chemistry.composition import Compositions
 from anchor.config import ActionSpace, Config, Reward
 from anchor.errors import InputError
 from anchor.hull.references import load_hull
+from anchor.paths import BUNDLED
 from anchor.policy.constraints import Limits
 from anchor.policy.distribution import Conditions, sample
 from anchor.policy.network import CompositionPolicy
@@ -18,7 +19,7 @@ from anchor.policy.weights import load_policy
 from anchor.random import torch_generator
 from anchor.search.ledger import Ledger
 
-DEFAULT_POLICY = Path(__file__).parents[1] / "policy" / "files" / "default.safetensors"
+DEFAULT_POLICY = BUNDLED / "policies" / "default.safetensors"
 """The policy that ships."""
 
 

@@ -16,21 +16,21 @@ from numpy.typing import NDArray
 
 import anchor
 from anchor.config import Config
-from anchor.data.bonds import radius_floor
-from anchor.data.crystals import Crystals
-from anchor.data.index import RdfIndex
-from anchor.data.rdf import N_BINS, R_MAX, rdf_embedding
-from anchor.data.reference import Reference, load_reference
+from anchor.crystals.crystals import Crystals
+from anchor.crystals.rdf import N_BINS, R_MAX, rdf_embedding
 from anchor.errors import InputError
+from anchor.gates.lemat import LematGate
+from anchor.gates.paper import bond_thresholds
 from anchor.hull.references import load_hull
+from anchor.matching.flags import StructureFlags
 from anchor.policy.constraints import Limits
 from anchor.potentials.base import Potential
 from anchor.potentials.registry import load_potential
 from anchor.priors import Prior, load_prior
+from anchor.reference.bonds import radius_floor
+from anchor.reference.index import RdfIndex
+from anchor.reference.reference import Reference, load_reference
 from anchor.relax.parallel import Relaxer, cores
-from anchor.reward.gate import bond_thresholds
-from anchor.reward.lemat import LematGate
-from anchor.reward.matching import StructureFlags
 from anchor.reward.objectives import load_objective
 from anchor.reward.score import GroupScorer
 from anchor.search.realise import Realiser

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from anchor.data.crystals import Crystals
-from anchor.data.loaders import write
+from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
+from anchor.formats import write
 from anchor.search.ledger import Ledger, candidates, decode_crystal
 
 PROPERTIES = {

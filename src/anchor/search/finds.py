@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import spglib
 
-from anchor.data.crystals import Crystals
-from anchor.reward.gate import check_bonds
+from anchor.crystals.crystals import Crystals
+from anchor.gates.paper import check_bonds
 from anchor.reward.novelty import adaptive_novelty
 from anchor.search.campaign import Campaign
 from anchor.search.ledger import candidates, decode_crystal, encode_crystal

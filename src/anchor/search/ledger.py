@@ -23,7 +23,7 @@ from sqlalchemy.exc import (
     SQLAlchemyError,
 )
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError, InputError
 
 SCHEMA_VERSION = 1

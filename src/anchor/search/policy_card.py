@@ -10,10 +10,10 @@ from typing import Any
 from anchor.config import Config
 from anchor.errors import InputError
 from anchor.policy import weights
+from anchor.screening.warm_start import write_card
 from anchor.search.draw import policy_file, searched_space
 from anchor.search.ledger import Ledger
 from anchor.search.tally import TALLY_COLUMNS, Tally
-from anchor.search.warm_start import write_card
 
 BINS = 16
 """Points of the curve on the card."""

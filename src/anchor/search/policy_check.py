@@ -18,12 +18,12 @@ from scipy.stats import spearmanr
 from anchor.chemistry.composition import Compositions
 from anchor.chemistry.spaces import sample_neutral, sample_random
 from anchor.config import ActionSpace
+from anchor.gates.paper import check_bonds
 from anchor.policy.network import CompositionPolicy
 from anchor.random import generator
-from anchor.reward.gate import check_bonds
+from anchor.screening.warm_start import HALF, Estimator
 from anchor.search.draw import draw_compositions
 from anchor.search.environment import Environment
-from anchor.search.warm_start import HALF, Estimator
 from anchor.statistics import wilson_interval
 
 METASTABLE, STABLE = 0.1, 0.0

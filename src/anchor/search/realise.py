@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from anchor.chemistry.composition import Composition, Compositions
 from anchor.chemistry.elements import NUMBER
 from anchor.config import Config
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError
+from anchor.gates.paper import check_charges
 from anchor.hull.references import HullScores, PotentialHull
 from anchor.potentials.base import Potential
 from anchor.priors.base import Prior
 from anchor.relax.parallel import Relaxer
 from anchor.relax.result import Relaxation
-from anchor.reward.gate import check_charges
 from anchor.reward.score import Realisation
 
 Status = Literal["realised", "not realised", "failed", "not scored"]

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.priors.learned.cells import from_lengths_and_angles, lengths_and_angles, squared_volume_of_angles
 from anchor.priors.learned.data import MAX_ATOMS
 

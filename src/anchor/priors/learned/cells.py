@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from anchor.data.crystals import Crystals
-from anchor.data.lattices import minkowski_reduce
+from anchor.crystals.crystals import Crystals
+from anchor.crystals.lattices import minkowski_reduce
 
 _NIGGLI_TOLERANCE = 1e-5
 

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.priors.learned.cells import paired, wrap
 from anchor.priors.learned.data import Batch
 from anchor.priors.learned.model import Noise, Recipe, StructureModel

@@ -17,15 +17,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from anchor.data.arrays import content_hash
-from anchor.data.crystals import Crystals
-from anchor.data.lattices import spans_a_cell
-from anchor.data.loaders import load
-from anchor.data.reference import load_reference
+from anchor.arrays import content_hash
+from anchor.crystals.crystals import Crystals
+from anchor.crystals.lattices import spans_a_cell
 from anchor.errors import InputError
+from anchor.formats import load
 from anchor.priors.learned.cells import from_lengths_and_angles, standard_cells
 from anchor.priors.learned.frames import canonical_frames
 from anchor.random import generator
+from anchor.reference.reference import load_reference
 
 MAX_ATOMS = 20
 MAX_NUMBER = 100

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from anchor.chemistry.elements import NUMBERS
 from anchor.chemistry.features import FEATURE_NAMES, element_features
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.priors.learned.cells import upright
 
 METRIC_TOLERANCE = 0.03

@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.priors.learned.cell_numbers import CellNumbers
 from anchor.priors.learned.cells import cell_shape, centre, paired
 from anchor.priors.learned.data import Batch

@@ -26,7 +26,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.priors.learned.cell_numbers import CellNumbers
 from anchor.priors.learned.cells import (
     cell_shape,

@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from anchor.data.crystals import Crystals
-from anchor.data.lattices import spans_a_cell
+from anchor.crystals.crystals import Crystals
+from anchor.crystals.lattices import spans_a_cell
 from anchor.errors import InputError, MissingDependencyError, nearest
 from anchor.paths import sha256
 from anchor.priors.base import Prior, Request, load_prior

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
 from anchor.priors.learned.card import write_cards
 from anchor.priors.learned.data import reference_split, training_crystals
@@ -22,7 +22,7 @@ from anchor.priors.learned.omatg import Omatg
 from anchor.priors.learned.prior import TrainedPrior, prior_of
 from anchor.priors.learned.training import STATE_FILE, Trainer, evaluation_loss
 from anchor.priors.learned.weights import load_model, model_from, new_model, save_model
-from anchor.priors.testing import held_out, measure, some
+from anchor.priors.match_rate import held_out, measure, some
 
 METRICS_FILE = "metrics.jsonl"
 VALIDATION_CRYSTALS = 400

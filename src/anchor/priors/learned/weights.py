@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from anchor.errors import InputError, MissingDependencyError, nearest
+from anchor.paths import BUNDLED
 from anchor.priors.learned.crystalite import SETTINGS as CRYSTALITE_SETTINGS
 from anchor.priors.learned.crystalite import Crystalite
 from anchor.priors.learned.kldm import SETTINGS as KLDM_SETTINGS
@@ -22,7 +23,7 @@ from anchor.priors.wyckoff.model import SETTINGS as WYCKOFF_SETTINGS
 from anchor.priors.wyckoff.model import Wyckoff
 
 FORMAT = "anchor-prior-1"
-SHIPPED = Path(__file__).parents[1] / "files"
+SHIPPED = BUNDLED / "priors"
 """Folder of the weights that ship, <name>.safetensors."""
 MODELS: dict[str, type[Wyckoff] | type[Omatg] | type[Kldm] | type[Crystalite]] = {
     "wyckoff": Wyckoff,

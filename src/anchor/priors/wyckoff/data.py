@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from anchor.data.arrays import content_hash
-from anchor.data.crystals import Crystals
+from anchor.arrays import content_hash
+from anchor.crystals.crystals import Crystals
 from anchor.paths import cache_dir
 from anchor.priors.templates import load_fitted
 from anchor.priors.wyckoff.encoding import Encoded, Orbit, element_order, encode

@@ -16,7 +16,7 @@ import spglib
 from numpy.typing import NDArray
 
 from anchor.chemistry.elements import SYMBOLS
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.priors.spacegroups import SpaceGroup, default_setting, space_group
 from anchor.priors.wyckoff.cells import cell_numbers, primitive_cell
 from anchor.priors.wyckoff.positions import normaliser

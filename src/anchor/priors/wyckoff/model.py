@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from anchor.data.crystals import Crystals
+from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
 from anchor.priors.learned.data import TrainingSet
 from anchor.priors.learned.model import Recipe, TrainableModel

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anchor.data.crystals import Crystals
-from anchor.data.reference import load_reference
+from anchor.crystals.crystals import Crystals
 from anchor.priors.base import Prior, Request
 from anchor.priors.overlaps import make_room, room, shortest_bonds
 from anchor.priors.wyckoff.encoding import Encoded, decode
 from anchor.priors.wyckoff.model import Wyckoff
 from anchor.priors.wyckoff.network import MOST_ATOMS
 from anchor.priors.wyckoff.sampler import Counts
+from anchor.reference.reference import load_reference
 
 TIGHT = 0.7
 """Crystals in which a distance is a smaller share of the shortest known bond come after all others."""

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
 from functools import cache, cached_property
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from anchor.paths import BUNDLED
 from anchor.priors.spacegroups import space_group
 from anchor.priors.wyckoff.cells import FREE_CELL, crystal_system
 from anchor.priors.wyckoff.positions import Position, find_positions
 
 N_GROUPS = 230
 MOST_POSITIONS = 27
-FILE = Path(__file__).parents[1] / "files" / "wyckoff-positions.npz"
+FILE = BUNDLED / "priors" / "wyckoff-positions.npz"
 
 
 @dataclass(frozen=True, eq=False)

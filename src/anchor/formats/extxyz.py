@@ -1,0 +1,54 @@
+"""Extended XYZ: every frame of a file, with its energy and the numbers of its comment line."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import ase.io
+from ase import Atoms
+from ase.calculators.singlepoint import SinglePointCalculator
+
+from anchor.formats.files import Source
+from anchor.formats.records import Found, Item, Skipped, attempt, from_atoms, named, numeric
+
+
+def read(source: Source) -> Iterator[Item]:
+    """Frames are cut out one by one, so that a bad one does not take the others with it."""
+    with source.open_text() as stream:
+        for i in itertools.count(1):
+            frame = f"{source.name}:frame {i}"
+            count = stream.readline()
+            if not count:
+                return
+            if not count.strip():
+                if not stream.read().strip():
+                    return
+                count = "an empty line"
+            if not count.strip().isdecimal():
+                yield Skipped(
+                    frame, f"expected the number of atoms, found {count.strip()[:40]!r}; the rest is unread"
+                )
+                return
+            lines = [count, *itertools.islice(stream, int(count) + 1)]
+            yield attempt(frame, _reader(lines, frame, f"{source.stem}-{i}"))
+
+
+def _reader(lines: list[str], frame: str, id: str) -> Callable[[], Found]:
+    def run() -> Found:
+        atoms = ase.io.read(io.StringIO("".join(lines)), index=0, format="extxyz")
+        results = atoms.calc.results if atoms.calc else {}
+        return from_atoms(frame, named(atoms.info, id), atoms, numeric({**atoms.info, **results}))
+
+    return run
+
+
+def write(path: Path, atoms: list[Atoms], ids: list[str], properties: list[Mapping[str, float]]) -> None:
+    """One file of frames; `energy` as ASE's own energy, the rest beside the id in the comment line."""
+    for item, id, values in zip(atoms, ids, properties, strict=True):
+        item.info = {"material_id": id, **{name: v for name, v in values.items() if name != "energy"}}
+        if "energy" in values:
+            item.calc = SinglePointCalculator(item, energy=values["energy"])
+    ase.io.write(path, atoms, format="extxyz")

@@ -1,0 +1,66 @@
+"""The validity gate (paper: app:reward/validity): bond lengths and charge neutrality."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchor.chemistry.charge import is_neutral
+from anchor.chemistry.composition import Compositions
+from anchor.crystals.crystals import Crystals
+from anchor.crystals.distances import minimum_image_distances
+
+
+def bond_thresholds(
+    shortest: NDArray[np.float64], *, tolerance: float = 0.2, fallback: float | NDArray[np.float64] = 1.2
+) -> NDArray[np.float64]:
+    """θ_ab of eq:bond-thresh, Å: (1 − τ) d_min where the pair is known, else the floor without tolerance.
+
+    Args:
+        shortest: Shortest separation of each pair of elements known, Å, NaN if never seen.  # [Z, Z]
+        tolerance: τ, fraction by which a bond may be shorter than any known one.
+        fallback: d_floor, Å: one number, or a table such as one from atomic radii.  # [] or [Z, Z]
+    """
+    return np.where(np.isnan(shortest), fallback, (1 - tolerance) * shortest)
+
+
+@dataclass(frozen=True)
+class BondCheck:
+    """Outcome of the bond-length check of n crystals.
+
+    Attributes:
+        ok: No two atoms are closer than their pair's threshold.  # [n]
+        tightest: Smallest distance over threshold; below 1 the check fails.  # [n]
+        pair: Atomic numbers of that tightest contact.  # [n, 2]
+    """
+
+    ok: NDArray[np.bool_]
+    tightest: NDArray[np.float64]
+    pair: NDArray[np.int64]
+
+
+def check_bonds(crystals: Crystals, thresholds: NDArray[np.float64]) -> BondCheck:
+    """Reject a crystal when any contact, periodic images and a site's own included, has d < θ_ab."""
+    contacts = minimum_image_distances(crystals, self_images=True)
+    first, second = crystals.numbers[contacts.first], crystals.numbers[contacts.second]
+    ratio = contacts.distance / thresholds[first, second]
+    order = np.lexsort((ratio, contacts.crystal))
+    # every crystal has at least one contact (an atom and its own image), so this finds one per crystal
+    tightest = order[np.searchsorted(contacts.crystal[order], np.arange(len(crystals)))]
+    value = ratio[tightest]
+    return BondCheck(value >= 1.0, value, np.stack([first[tightest], second[tightest]], axis=1))
+
+
+def check_charges(
+    compositions: Compositions, bounds: Mapping[str, tuple[int, int]] | None = None
+) -> NDArray[np.bool_]:
+    """Whether a charge-neutral assignment of ICSD oxidation states exists for each cell as proposed.  # [n]
+
+    Args:
+        compositions: The actions.
+        bounds: Lowest and highest oxidation state allowed for single elements (off in the paper).
+    """
+    return is_neutral(compositions, bounds=bounds)

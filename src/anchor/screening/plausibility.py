@@ -1,0 +1,304 @@
+"""Does an unknown composition look like a compound? A probability that needs no crystal.
+
+The surrogate alone is too kind: among its training formulas of uncommon stoichiometry nearly all are
+compounds somebody made, so it has never seen one that cannot be made, and a policy finds that out at once.
+Therefore real compounds are compared with random charge-neutral compositions, by logistic regression on
+
+- the surrogate's energy above the hull, and its spread,
+- how near the nearest known crystal of the stoichiometry is, counted in replaced elements
+  (`anchor.priors.similarity`), and how many such crystals there are,
+- whether the charges balance with everyday oxidation states (the search's own rule knows rare ones too).
+
+The number of elements is left out on purpose. It would help to tell quaternary compounds from quaternary
+random compositions, which are all far from any known crystal; but among what a policy proposes, it would
+excuse quaternaries for being far, and of those one in seventeen was a find (of ternaries one in six).
+
+The compounds are held out: neither the surrogate nor the templates have seen their formulas, and the hull
+they are compared with lacks them. So the regression also learns how far the surrogate can be trusted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pymatgen.core import Element
+from scipy.optimize import minimize
+from scipy.special import expit, logit
+
+from anchor.chemistry.charge import is_neutral
+from anchor.chemistry.composition import MAX_ELEMENTS, Composition, Compositions
+from anchor.chemistry.elements import INDEX, NUMBER, SYMBOLS, VOCABULARY
+from anchor.chemistry.spaces import sample_neutral, sample_random
+from anchor.errors import MissingDependencyError
+from anchor.hull.hull import Hull
+from anchor.hull.phases import N_NUMBERS
+from anchor.paths import BUNDLED
+from anchor.priors.templates import TemplatePrior
+from anchor.random import generator
+from anchor.reference.reference import Reference
+from anchor.screening.surrogate import Surrogate
+
+SHIPPED = BUNDLED / "screening" / "plausibility.json"
+"""The regression that ships."""
+SHARE = 0.02
+"""Fraction of such compositions that are compounds waiting to be found: sets the level of the probability,
+not its order. Of 64 realised random ones, 5 % were on the hull, most of them known."""
+FARTHEST = -25.0
+"""Log-weight of the nearest template where there is none."""
+PENALTY = 1e-3
+"""Of squared coefficients, per example."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What is known of n compositions without crystals.
+
+    Attributes:
+        above_hull: Surrogate energy above the hull, eV/atom, signed.  # [n]
+        spread: Of the surrogate, eV/atom.  # [n]
+        nearest: Log-weight of the nearest template, 0 for a crystal of the very composition.  # [n]
+        templates: Known crystals of the stoichiometry whose cell, or a supercell of it, fits.  # [n]
+        everyday: Neutral with one common oxidation state per element.  # [n]
+    """
+
+    above_hull: NDArray[np.float64]
+    spread: NDArray[np.float64]
+    nearest: NDArray[np.float64]
+    templates: NDArray[np.int64]
+    everyday: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.above_hull)
+
+    def features(self) -> NDArray[np.float64]:
+        """Columns of the regression; straight lines with kinks where the meaning changes.  # [n, 9]"""
+        above = np.clip(self.above_hull, -0.6, 1.0)
+        near = np.clip(self.nearest, FARTHEST, 0)
+        return np.stack(
+            [
+                np.ones(len(above)),
+                np.minimum(above + 0.1, 0),  # far below the hull: too good to be true?
+                np.maximum(above + 0.1, 0),
+                self.spread,
+                near,
+                np.maximum(near + 8, 0),
+                np.maximum(near + 4, 0),
+                np.log1p(self.templates),
+                self.everyday,
+            ],
+            axis=1,
+        )
+
+
+def gather_evidence(
+    compositions: Compositions, surrogate: Surrogate, hull_energy: NDArray[np.float64], prior: TemplatePrior
+) -> Evidence:
+    """Evidence on compositions.
+
+    Args:
+        hull_energy: Of the hull at each composition, eV/atom.  # [n]
+        prior: Whose templates and similarity of elements count.
+    """
+    energy, spread = surrogate.predict(compositions)
+    nearest = np.full(len(compositions), FARTHEST)
+    templates = np.zeros(len(compositions), dtype=np.int64)
+    rows = zip(compositions.k.tolist(), compositions.numbers, compositions.counts, strict=True)
+    for i, (k, numbers, counts) in enumerate(rows):
+        nearest[i], templates[i] = nearest_template(numbers[:k], counts[:k], prior)
+    everyday = np.array([has_everyday_charges(c) for c in compositions], dtype=bool)
+    return Evidence(energy - hull_energy, spread, nearest, templates, everyday)
+
+
+def has_everyday_charges(composition: Composition) -> bool:
+    """Whether one common oxidation state per element gives zero, anions being more electronegative."""
+    states, affinity = zip(*(_common_states(symbol) for symbol in composition.elements), strict=True)
+    for charges in product(*states):
+        if sum(q * n for q, n in zip(charges, composition.counts, strict=True)) == 0:
+            cations = [x for x, q in zip(affinity, charges, strict=True) if q > 0]
+            anions = [x for x, q in zip(affinity, charges, strict=True) if q < 0]
+            if max(cations) <= min(anions):
+                return True
+    return False
+
+
+@cache
+def _common_states(symbol: str) -> tuple[tuple[int, ...], float]:
+    """Common oxidation states other than 0, and Pauling's electronegativity."""
+    element = Element(symbol)
+    # pymatgen calls every state of carbon common, which would let it balance anything
+    states = (-4, 4) if symbol == "C" else element.common_oxidation_states
+    return tuple(q for q in states if q), float(element.X)
+
+
+def nearest_template(
+    numbers: NDArray[np.int64], counts: NDArray[np.int64], prior: TemplatePrior
+) -> tuple[float, int]:
+    """Log-weight of the nearest template that fits the cell, and how many fit.
+
+    Args:
+        numbers: Atomic numbers.  # [k]
+        counts: Atoms in the cell.  # [k]
+    """
+    order = np.argsort(counts, kind="stable")
+    units = int(np.gcd.reduce(counts))
+    ratio = tuple((counts[order] // units).tolist())
+    shelf = prior.shelves.get(ratio)
+    if shelf is None:
+        return FARTHEST, 0
+    fits = np.flatnonzero(units % shelf.units == 0)
+    if not len(fits):
+        return FARTHEST, 0
+    weights = prior.fitted.similarity.log_weights(numbers[order], shelf.roles[fits], ratio)
+    return float((weights + shelf.bonus[fits]).max()), len(fits)
+
+
+@dataclass(frozen=True)
+class Plausibility:
+    """The fitted regression.
+
+    Attributes:
+        coefficients: Of `Evidence.features`.
+        card: Where it comes from and how well it tells compounds from random compositions.
+    """
+
+    coefficients: tuple[float, ...]
+    card: Mapping[str, Any]
+
+    def probability(self, evidence: Evidence) -> NDArray[np.float64]:
+        """Probability of being a compound near the hull, given a share SHARE beforehand.  # [n]"""
+        return expit(evidence.features() @ np.array(self.coefficients) + logit(SHARE))
+
+    def save(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n")
+
+
+def fit_plausibility(
+    surrogate: Surrogate,
+    hull: Hull,
+    reference: Reference,
+    prior: TemplatePrior,
+    *,
+    n: int = 4000,
+    seed: int = 0,
+) -> Plausibility:
+    """Compare compounds of the validation split with random ones; test on those of the test split.
+
+    Args:
+        n: Random neutral compositions of each measure, half of them for the test.
+        seed: Of those.
+
+    All compounds together weigh as much as all others, and both measures of the latter weigh the same.
+    """
+    compounds = {s: compound_evidence(surrogate, reference, prior, split=s) for s in ("val", "test")}
+    trained: list[Evidence] = []
+    tested: list[Evidence] = []
+    for part in random_parts(n, prior, seed=seed):
+        unknown = part[np.array([not reference.known(f) for f in part.formulas])]
+        for half, batch in ((trained, unknown[::2]), (tested, unknown[1::2])):
+            half.append(gather_evidence(batch, surrogate, hull.hull_energy(amounts_of(batch)), prior))
+    coefficients = _logistic(compounds["val"].features(), [e.features() for e in trained])
+    fit = Plausibility(tuple(round(float(c), 5) for c in coefficients), {})
+    test = compounds["test"]
+    card = {
+        "what": "log-odds of held-out compounds against random neutral compositions",
+        "reference_hash": reference.hash,
+        "seed": seed,
+        "compounds": {name: len(e) for name, e in compounds.items()},
+        "others": [len(a) + len(b) for a, b in zip(trained, tested, strict=True)],
+        # of test compounds against the unused half of each measure: uniform by k, and drawn by steps
+        "auc": [_auc(fit.probability(test), fit.probability(e)) for e in tested],
+        "auc_surrogate_alone": [_auc(-test.above_hull, -e.above_hull) for e in tested],
+        "auc_nearest_alone": [_auc(test.nearest, e.nearest) for e in tested],
+        "median_probability": [_median(fit, e) for e in (test, *tested)],
+    }
+    return replace(fit, card=card)
+
+
+def random_parts(n: int, prior: TemplatePrior, *, seed: int) -> list[Compositions]:
+    """n random neutral compositions of each measure: uniform for each k, and drawn by steps.
+
+    The first has mostly large cells, the second as many small ones.
+    """
+    elements = [symbol for symbol in VOCABULARY if NUMBER[symbol] in prior.elements]
+    stream = generator(seed, "plausibility")
+    steps = sample_random(12 * n, stream, elements=elements)
+    return [sample_neutral(n, stream, elements=elements), steps[is_neutral(steps)][:n]]
+
+
+def compound_evidence(
+    surrogate: Surrogate, reference: Reference, prior: TemplatePrior, *, split: str, within: float = 0.05
+) -> Evidence:
+    """Evidence on the reference's crystals of a split within `within` eV/atom of the hull of all others."""
+    rows, cells = [], []
+    for i in np.flatnonzero((reference.split == split) & (reference.stability <= within)).tolist():
+        cell = _cell(reference, i)
+        if 2 <= cell.k <= MAX_ELEMENTS and INDEX.keys() >= set(cell.elements):
+            rows.append(i)
+            cells.append(cell)
+    batch = Compositions.from_list(cells)
+    neutral = is_neutral(batch)  # what a search proposes
+    batch, chosen = batch[neutral], np.array(rows)[neutral]
+    # OQMD's own distance to the hull of all other compositions tells that hull's energy
+    without_itself = reference.formation_energy[chosen] - reference.stability[chosen]
+    return gather_evidence(batch, surrogate, without_itself, prior)
+
+
+def amounts_of(compositions: Compositions) -> NDArray[np.float64]:
+    """Atoms by atomic number.  # [n, 119]"""
+    amounts = np.zeros((len(compositions), N_NUMBERS))
+    np.put_along_axis(amounts, compositions.numbers, compositions.counts, axis=1)
+    return amounts
+
+
+@cache
+def load_plausibility(path: Path = SHIPPED) -> Plausibility:
+    """The regression of a file; by default the one that ships."""
+    if not path.is_file():
+        raise MissingDependencyError(
+            f"there is no file '{path}'", "make it: anchor policy plausibility --out FILE"
+        )
+    values = json.loads(path.read_text())
+    return Plausibility(tuple(values["coefficients"]), values["card"])
+
+
+def _logistic(compounds: NDArray[np.float64], others: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Ridge logistic regression of compounds [n, p] against parts [m, p] of others: coefficients.  # [p]"""
+    a, b = compounds, np.concatenate(others)
+    weight = np.concatenate([np.full(len(part), 1 / (len(others) * len(part))) for part in others])
+    scale = np.maximum(np.concatenate([a, b]).std(axis=0), 1e-6)
+    scale[0] = 1.0  # the constant
+    a, b = a / scale, b / scale
+
+    def loss(c: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        p, q = a @ c, b @ c
+        value = np.logaddexp(0, -p).mean() + weight @ np.logaddexp(0, q) + PENALTY * (c @ c)
+        slope = -(expit(-p) @ a) / len(a) + (weight * expit(q)) @ b + 2 * PENALTY * c
+        return float(value), slope
+
+    return minimize(loss, np.zeros(a.shape[1]), jac=True, method="L-BFGS-B").x / scale
+
+
+def _auc(positive: NDArray[np.float64], negative: NDArray[np.float64]) -> float:
+    """Probability that a random positive scores above a random negative; ties count half."""
+    order = np.sort(negative)
+    below, upto = (np.searchsorted(order, positive, side=side) for side in ("left", "right"))
+    return round(float((below + upto).mean() / 2 / len(negative)), 4)
+
+
+def _median(fit: Plausibility, evidence: Evidence) -> float:
+    return float(f"{np.median(fit.probability(evidence)):.3g}")
+
+
+def _cell(reference: Reference, i: int) -> Composition:
+    """Atoms of a reference crystal."""
+    numbers, counts = np.unique(reference.crystals[i].numbers, return_counts=True)
+    return Composition(tuple(SYMBOLS[z] for z in numbers), tuple(counts.tolist()))

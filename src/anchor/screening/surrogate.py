@@ -1,0 +1,233 @@
+"""Formation energy of a composition without any crystal: a small ensemble of pairwise networks.
+
+    surrogate = load_surrogate()
+    energy, spread = surrogate.predict(compositions)  # eV/atom, on the scale of the reference's DFT hull
+
+The energy is a sum over pairs of elements, E = Σ_{i<j} x_i x_j f(i, j, all others). So it does not depend on
+the order of the elements, and it is exactly zero for a pure element, as formation energies are. It is the
+lowest energy that OQMD is expected to know at this composition, and nothing more: `spread` says how far the
+members disagree, calibrated so that two thirds of held-out neutral formulas lie within one of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+from torch import Tensor, nn
+
+from anchor.chemistry.composition import Compositions
+from anchor.chemistry.elements import VOCABULARY
+from anchor.chemistry.features import element_features
+from anchor.errors import InputError, MissingDependencyError
+from anchor.paths import BUNDLED
+from anchor.random import torch_generator
+
+FORMAT = "anchor-surrogate-1"
+SHIPPED = BUNDLED / "screening" / "surrogate.safetensors"
+"""The surrogate that ships."""
+CHUNK = 16_384
+"""Compositions per call of the network, which bounds memory."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Size of one member.
+
+    Attributes:
+        embedding: Numbers that describe an element.
+        width: Width of the pair function's layers.
+        layers: Its hidden layers after the first.
+    """
+
+    embedding: int = 32
+    width: int = 192
+    layers: int = 2
+
+
+class PairNetwork(nn.Module):
+    """E(c) = Σ_{i<j} x_i x_j f_ij, eV/atom.
+
+    The first layer of f sees both elements, which of them is the more abundant, and the mean of all elements
+    of the composition. It is linear in element embeddings, so it costs look-ups in a table of the vocabulary
+    instead of matrix products for every pair.
+
+    Args:
+        sizes: Of the network.
+        seed, member: Of the initial weights.
+    """
+
+    def __init__(self, sizes: Sizes, *, seed: int = 0, member: int = 0) -> None:
+        super().__init__()
+        stream = torch_generator(seed, "surrogate", member)
+        features = torch.from_numpy(element_features().copy())
+        features = (features - features.mean(0)) / features.std(0).clamp(min=1e-3)
+        width = sizes.width
+        # Alike elements start alike: the embedding is a random projection of the 38 descriptors.
+        mix = torch.randn(features.shape[1], sizes.embedding, generator=stream) / math.sqrt(features.shape[1])
+        self.embedding = nn.Parameter(features @ mix)
+        self.both = _linear(sizes.embedding, width, stream)
+        self.difference = _linear(sizes.embedding, width, stream)
+        self.others = _linear(sizes.embedding, width, stream)
+        self.amounts = _linear(3, width, stream)
+        self.hidden = nn.ModuleList(_linear(width, width, stream) for _ in range(sizes.layers))
+        self.last = _linear(width, 1, stream)
+
+    def forward(self, elements: Tensor, fractions: Tensor) -> Tensor:
+        """Formation energies, eV/atom.
+
+        Args:
+            elements: Vocabulary indices, −1 where there is none.  # [n, m]
+            fractions: Atomic fractions, 0 where there is no element.  # [n, m]
+
+        Returns: # [n]
+        """
+        n, m = elements.shape
+        first, second = torch.triu_indices(m, m, 1, device=elements.device)
+        row, pair = torch.nonzero((fractions[:, first] > 0) & (fractions[:, second] > 0), as_tuple=True)
+        i, j = elements[row, first[pair]], elements[row, second[pair]]  # [pairs]
+        x, y = fractions[row, first[pair]], fractions[row, second[pair]]
+        mean = torch.einsum("nm,nme->ne", fractions, self.embedding[elements.clamp(min=0)])
+        both, difference = self.both(self.embedding), self.difference(self.embedding)  # [84, width]
+        h = both[i] + both[j] + (x - y)[:, None] * (difference[i] - difference[j])
+        h = h + self.others(mean)[row] + self.amounts(torch.stack([x + y, x * y, (x - y) ** 2], dim=-1))
+        h = nn.functional.silu(h)
+        for layer in self.hidden:
+            h = h + nn.functional.silu(layer(h))
+        terms = 4 * x * y * self.last(h)[:, 0]
+        return terms.new_zeros(n).index_add(0, row, terms)
+
+
+@dataclass(frozen=True, eq=False)
+class Surrogate:
+    """A trained ensemble.
+
+    Attributes:
+        members: Networks of one size, trained from different seeds.
+        floor: Spread where all members agree, eV/atom.
+        scale: What their standard deviation is multiplied with.
+        card: Where it comes from and how good it is.
+    """
+
+    members: Sequence[PairNetwork]
+    floor: float
+    scale: float
+    card: Mapping[str, Any] = field(default_factory=dict)
+
+    def predict(self, compositions: Compositions) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Formation energy and its spread, eV/atom.  # [n], [n]"""
+        fractions = compositions.counts / compositions.n_atoms[:, None]
+        values = member_energies(self.members, compositions.elements, fractions)
+        return values.mean(axis=0), calibrated_spread(values, floor=self.floor, scale=self.scale)
+
+
+def calibrated_spread(values: NDArray[np.float64], *, floor: float, scale: float) -> NDArray[np.float64]:
+    """σ = √(floor² + (scale · std)²) of the members' energies, eV/atom.  # [members, n] -> [n]"""
+    return np.hypot(floor, scale * values.std(axis=0))
+
+
+@torch.no_grad()
+def member_energies(
+    members: Sequence[PairNetwork], elements: NDArray[np.int64], fractions: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Energies by every member, eV/atom.
+
+    Args:
+        elements: Vocabulary indices, −1 where there is none.  # [n, m]
+        fractions: Atomic fractions.  # [n, m]
+
+    Returns: # [members, n]
+    """
+    values = np.zeros((len(members), len(elements)))
+    for a in range(0, len(elements), CHUNK):
+        rows = slice(a, a + CHUNK)
+        inputs = torch.from_numpy(elements[rows]), torch.from_numpy(fractions[rows]).float()
+        for k, member in enumerate(members):
+            values[k, rows] = member(*inputs).double().numpy()
+    return values
+
+
+def save_surrogate(
+    members: Sequence[PairNetwork], sizes: Sizes, *, floor: float, scale: float, card: Mapping[str, Any]
+) -> bytes:
+    """The ensemble as safetensors with half-precision weights and its card inside."""
+    tensors = {
+        f"{k}.{name}": tensor.detach().half().contiguous()
+        for k, member in enumerate(members)
+        for name, tensor in member.state_dict().items()
+    }
+    header = {
+        "format": FORMAT,
+        "sizes": asdict(sizes),
+        "members": len(members),
+        "floor": floor,
+        "scale": scale,
+        "vocabulary": " ".join(VOCABULARY),
+        "card": dict(card),
+    }
+    return save_tensors(tensors, metadata={"anchor": json.dumps(header, sort_keys=True)})
+
+
+def read_surrogate(data: bytes) -> Surrogate:
+    """The ensemble of `save_surrogate`.
+
+    Raises:
+        InputError: The bytes are no surrogate, or one for another vocabulary.
+    """
+    try:
+        tensors = load_tensors(data)
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        header = json.loads(header["__metadata__"]["anchor"])
+    except (SafetensorError, KeyError, ValueError) as error:
+        raise InputError(f"not a surrogate file: {error}", "make one with: anchor policy surrogate") from None
+    if header.get("format") != FORMAT:
+        raise InputError(f"surrogate of format {header.get('format')!r}, this version reads '{FORMAT}'")
+    if header["vocabulary"] != " ".join(VOCABULARY):
+        raise InputError("the surrogate was made for another element vocabulary")
+    members = []
+    for k in range(header["members"]):
+        member = PairNetwork(Sizes(**header["sizes"]))
+        weights = {n.split(".", 1)[1]: t.float() for n, t in tensors.items() if n.startswith(f"{k}.")}
+        member.load_state_dict(weights)
+        members.append(member.eval().requires_grad_(False))
+    return Surrogate(members, header["floor"], header["scale"], header["card"])
+
+
+@cache
+def load_surrogate(path: Path = SHIPPED) -> Surrogate:
+    """The surrogate of a file; by default the one that ships."""
+    if not path.is_file():
+        raise MissingDependencyError(
+            f"there is no surrogate '{path}'", "train one: anchor policy surrogate --out FILE"
+        )
+    return read_surrogate(path.read_bytes())
+
+
+def surrogate_hash(surrogate: Surrogate) -> str:
+    """SHA-256 over the weights and the calibration of the spread."""
+    digest = hashlib.sha256(json.dumps([surrogate.floor, surrogate.scale]).encode())
+    for member in surrogate.members:
+        for name, tensor in member.state_dict().items():
+            digest.update(name.encode() + tensor.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _linear(n_in: int, n_out: int, stream: torch.Generator) -> nn.Linear:
+    """Linear layer with weights uniform in ±√(3 / n_in), drawn from `stream`, and zero bias."""
+    layer = nn.utils.skip_init(nn.Linear, n_in, n_out)
+    with torch.no_grad():
+        layer.weight.uniform_(-math.sqrt(3 / n_in), math.sqrt(3 / n_in), generator=stream)
+        layer.bias.zero_()
+    return layer

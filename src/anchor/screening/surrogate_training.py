@@ -1,0 +1,342 @@
+"""Training of the composition surrogate on the bundled OQMD energies, and its errors on held-out formulas."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+from torch import Tensor, nn
+
+from anchor.chemistry.charge import is_neutral
+from anchor.chemistry.composition import MAX_ELEMENTS, Compositions
+from anchor.chemistry.elements import NUMBERS
+from anchor.errors import InputError
+from anchor.random import generator
+from anchor.reference.reference import Reference
+from anchor.reference.splits import splits_of
+from anchor.screening.surrogate import (
+    PairNetwork,
+    Sizes,
+    calibrated_spread,
+    member_energies,
+    read_surrogate,
+    save_surrogate,
+)
+
+WITHIN_ONE = math.erf(1 / math.sqrt(2))
+"""Fraction of a normal distribution within one standard deviation."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a surrogate is trained.
+
+    Attributes:
+        members: Networks in the ensemble.
+        epochs: Passes of each over the training formulas.
+        batch: Formulas per update.
+        learning_rate: Adam's, falling to zero along a half cosine.
+        average: Decay of the running mean of the weights, which is what is kept.
+        linear_beyond: Errors beyond count linearly (Huber), eV/atom: some OQMD energies are plainly wrong.
+        seed: Of weights and shuffles.
+    """
+
+    members: int = 4
+    epochs: int = 20
+    batch: int = 1024
+    learning_rate: float = 2e-3
+    average: float = 0.999
+    linear_beyond: float = 0.05
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Formulas with energies.
+
+    Attributes:
+        elements: Vocabulary indices, −1 where there is none.  # [n, m]
+        fractions: Atomic fractions.  # [n, m]
+        energy: Lowest formation energy, eV/atom.  # [n]
+        counts: Atoms per formula unit.  # [n, m]
+        split: "train", "val" or "test".  # [n]
+    """
+
+    elements: NDArray[np.int64]
+    fractions: NDArray[np.float64]
+    energy: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    split: NDArray[np.str_]
+
+    @classmethod
+    def of(cls, reference: Reference) -> Examples:
+        """All formulas of the reference's hull whose elements are in the vocabulary."""
+        index = np.full(256, -1)
+        index[NUMBERS] = np.arange(len(NUMBERS))
+        numbers, counts = reference.hull_numbers, reference.hull_counts.astype(np.int64)
+        elements = index[numbers]
+        known = ((elements >= 0) | (numbers == 0)).all(axis=1)
+        split = splits_of(f for f, keep in zip(reference.hull_formulas, known, strict=True) if keep)
+        counts = counts[known]
+        fractions = counts / counts.sum(axis=1, keepdims=True)
+        return cls(elements[known], fractions, reference.hull_formation_energy[known], counts, split)
+
+    def __len__(self) -> int:
+        return len(self.energy)
+
+    def of_split(self, name: str) -> Examples:
+        """Those of one split."""
+        rows = self.split == name
+        return Examples(
+            self.elements[rows], self.fractions[rows], self.energy[rows], self.counts[rows], self.split[rows]
+        )
+
+    @property
+    def k(self) -> NDArray[np.int64]:
+        """Number of elements.  # [n]"""
+        return (self.elements >= 0).sum(axis=1)
+
+    @property
+    def neutral(self) -> NDArray[np.bool_]:
+        """Charge-neutral and of at most four elements: what a search asks for.  # [n]"""
+        small = np.flatnonzero(self.k <= MAX_ELEMENTS)
+        found = np.zeros(len(self), dtype=bool)
+        batch = Compositions(self.elements[small, :MAX_ELEMENTS], self.counts[small, :MAX_ELEMENTS])
+        found[small] = is_neutral(batch)
+        return found
+
+
+class Trainer:
+    """Trains the members one after the other. It can be stopped after any epoch and go on later.
+
+    Args:
+        examples: Training formulas only.
+        settings, sizes: What to train.
+        data_hash: Of the reference the examples come from.
+    """
+
+    def __init__(self, examples: Examples, settings: Settings, sizes: Sizes, *, data_hash: str) -> None:
+        self.settings, self.sizes = settings, sizes
+        # Members are independent, so a run of three goes on as one of four.
+        own = {name: value for name, value in asdict(settings).items() if name != "members"}
+        self.identity = {"settings": own, "sizes": asdict(sizes), "data_hash": data_hash}
+        self.inputs = torch.from_numpy(examples.elements), torch.from_numpy(examples.fractions).float()
+        self.energy = torch.from_numpy(examples.energy).float()
+        self.done: list[PairNetwork] = []
+        self.epoch = 0
+        self.cpu_seconds = 0.0
+        self._begin()
+
+    @property
+    def finished(self) -> bool:
+        return len(self.done) >= self.settings.members
+
+    def run_epoch(self) -> float:
+        """One pass of the current member; returns its mean training loss, eV/atom (Huber)."""
+        settings, began = self.settings, time.process_time()
+        order = torch.from_numpy(
+            generator(settings.seed, "surrogate", len(self.done), self.epoch).permutation(len(self.energy))
+        )
+        batches = order.split(settings.batch)
+        total = 0.0
+        for number, rows in enumerate(batches):
+            progress = (self.epoch + number / len(batches)) / settings.epochs
+            for group in self.optimiser.param_groups:
+                group["lr"] = learning_rate(progress, settings.learning_rate)
+            predicted = self.network(self.inputs[0][rows], self.inputs[1][rows])
+            beyond = settings.linear_beyond
+            loss = nn.functional.huber_loss(predicted, self.energy[rows], delta=beyond) / beyond
+            self.optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            self.optimiser.step()
+            # Early on the mean runs over few steps, so that it forgets the initial weights.
+            steps = self.epoch * len(batches) + number
+            decay = min(settings.average, (1 + steps) / (10 + steps))
+            torch._foreach_lerp_(list(self.mean.parameters()), list(self.network.parameters()), 1 - decay)
+            total += float(loss.detach()) * len(rows)
+        self.epoch += 1
+        self.cpu_seconds += time.process_time() - began
+        if self.epoch == settings.epochs:
+            self.done.append(self.mean)
+            self._begin()
+        return total / len(self.energy)
+
+    def save(self, path: Path) -> None:
+        """Everything needed to go on, in one file."""
+        tensors = {f"done.{k}.{n}": t for k, m in enumerate(self.done) for n, t in m.state_dict().items()}
+        for name, network in (("network", self.network), ("mean", self.mean)):
+            tensors |= {f"{name}.{n}": t for n, t in network.state_dict().items()}
+        for name, parameter in self.network.named_parameters():
+            for moment, value in self.optimiser.state.get(parameter, {}).items():
+                tensors[f"adam.{name}.{moment}"] = value
+        status = {"epoch": self.epoch, "done": len(self.done), "cpu_seconds": self.cpu_seconds}
+        metadata = {"identity": json.dumps(self.identity, sort_keys=True), "status": json.dumps(status)}
+        partial = path.with_suffix(".writing")
+        partial.write_bytes(save_tensors({n: t.detach().clone() for n, t in tensors.items()}, metadata))
+        partial.replace(path)
+
+    def restore(self, path: Path) -> None:
+        """Go on from `save`.
+
+        Raises:
+            InputError: The file belongs to other settings or data.
+        """
+        data = path.read_bytes()
+        metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+        if json.loads(metadata["identity"]) != self.identity:
+            raise InputError(
+                f"'{path}' is a training run of other settings or data", "delete it, or give another --out"
+            )
+        status, tensors = json.loads(metadata["status"]), load_tensors(data)
+        self.done = []
+        for k in range(status["done"]):
+            member = PairNetwork(self.sizes)
+            member.load_state_dict(_part(tensors, f"done.{k}."))
+            self.done.append(member)
+        self._begin()
+        self.network.load_state_dict(_part(tensors, "network."))
+        self.mean.load_state_dict(_part(tensors, "mean."))
+        for name, parameter in self.network.named_parameters():
+            if moments := _part(tensors, f"adam.{name}."):
+                self.optimiser.state[parameter] = moments
+        self.epoch, self.cpu_seconds = status["epoch"], status["cpu_seconds"]
+
+    def _begin(self) -> None:
+        """Start the next member."""
+        self.epoch = 0
+        self.network, self.mean = (
+            PairNetwork(self.sizes, seed=self.settings.seed, member=len(self.done)) for _ in range(2)
+        )
+        self.mean.requires_grad_(False)
+        self.optimiser = torch.optim.Adam(self.network.parameters(), fused=True)
+
+
+def learning_rate(progress: float, largest: float) -> float:
+    """Linear warm-up over the first 2 %, then a half cosine to zero."""
+    return largest * min(progress / 0.02, (1 + math.cos(math.pi * progress)) / 2)
+
+
+def train_surrogate(
+    reference: Reference,
+    out: Path,
+    *,
+    settings: Settings,
+    sizes: Sizes,
+    time_limit: float | None = None,
+    on_epoch: Callable[[int, int, float], None] | None = None,
+    command: str = "",
+) -> dict[str, Any] | None:
+    """Train, calibrate on the validation formulas, test on the test formulas, and write `out`.
+
+    Args:
+        reference: Whose hull energies are learned.
+        out: File to write; its card goes beside it (.json), and the state of an unfinished run (.training).
+        time_limit: Seconds of wall time after which to stop; the next call goes on.
+        on_epoch: Called with (epochs done, epochs in all, training loss) after each.
+        command: For the card.
+
+    Returns:
+        The card, or None when the time was up.
+    """
+    began = time.monotonic()
+    examples = Examples.of(reference)
+    trainer = Trainer(examples.of_split("train"), settings, sizes, data_hash=reference.hash)
+    state = out.with_suffix(".training")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if state.is_file():
+        trainer.restore(state)
+    while not trainer.finished:
+        if time_limit is not None and time.monotonic() - began > time_limit:
+            return None
+        loss = trainer.run_epoch()
+        trainer.save(state)
+        if on_epoch is not None:
+            done = len(trainer.done) * settings.epochs + trainer.epoch
+            on_epoch(done, settings.members * settings.epochs, loss)
+    # Errors are those of the stored half-precision weights.
+    members = read_surrogate(save_surrogate(trainer.done, sizes, floor=0, scale=0, card={})).members
+    # A search asks for neutral compositions only, and they are harder: the spread is made for them.
+    validation = examples.of_split("val")
+    neutral = validation.neutral
+    values = member_energies(members, validation.elements[neutral], validation.fractions[neutral])
+    floor, scale = fit_spread(values, validation.energy[neutral])
+    card = {
+        "what": "lowest OQMD formation energy of a composition, eV/atom",
+        "command": command,
+        "reference_hash": reference.hash,
+        "settings": asdict(settings),
+        "sizes": asdict(sizes),
+        "parameters": sum(p.numel() for p in members[0].parameters()) * len(members),
+        "training_formulas": len(trainer.energy),
+        "cpu_seconds": round(trainer.cpu_seconds),
+        "threads": torch.get_num_threads(),
+        "errors": errors(members, examples.of_split("test"), floor=floor, scale=scale),
+    }
+    out.write_bytes(save_surrogate(members, sizes, floor=floor, scale=scale, card=card))
+    out.with_suffix(".json").write_text(json.dumps(card, indent=1) + "\n")
+    state.unlink(missing_ok=True)
+    return card
+
+
+def fit_spread(values: NDArray[np.float64], energy: NDArray[np.float64]) -> tuple[float, float]:
+    """Floor and scale of `calibrated_spread`, so that 68 % of errors lie within one, where the members agree
+    (the lower half of the standard deviations) as well as where they do not.
+
+    Args:
+        values: Members' energies of validation formulas, eV/atom.  # [members, n]
+        energy: What OQMD says.  # [n]
+    """
+    error, std = np.abs(values.mean(axis=0) - energy), values.std(axis=0)
+    agree = std <= np.median(std)
+
+    def coverage(floor: float, scale: float, rows: NDArray[np.bool_]) -> float:
+        return float((error[rows] <= calibrated_spread(values[:, rows], floor=floor, scale=scale)).mean())
+
+    floors = np.linspace(0, float(np.quantile(error, 0.7)), 21)
+    scales = np.linspace(0, 4, 41)
+    misfit = [
+        (abs(coverage(f, s, agree) - WITHIN_ONE) + abs(coverage(f, s, ~agree) - WITHIN_ONE), f, s)
+        for f in floors
+        for s in scales
+    ]
+    _, floor, scale = min(misfit)
+    return round(float(floor), 5), round(float(scale), 4)
+
+
+def errors(members: Any, examples: Examples, *, floor: float, scale: float) -> dict[str, dict[str, float]]:
+    """Absolute errors by subset, eV/atom, with the coverage of the spread (nominal 0.68 and 0.95)."""
+    values = member_energies(members, examples.elements, examples.fractions)
+    error = np.abs(values.mean(axis=0) - examples.energy)
+    spread = calibrated_spread(values, floor=floor, scale=scale)
+    subsets: Mapping[str, NDArray[np.bool_]] = {
+        "all": np.ones(len(examples), dtype=bool),
+        **{f"k={k}": examples.k == k for k in (2, 3, 4)},
+        "neutral": examples.neutral,
+        "below 0 eV/atom": examples.energy < 0,
+    }
+    return {
+        name: {
+            "n": int(rows.sum()),
+            "median": round(float(np.median(error[rows])), 4),
+            "mean": round(float(error[rows].mean()), 4),
+            "p90": round(float(np.quantile(error[rows], 0.9)), 4),
+            "within_1_spread": round(float((error[rows] <= spread[rows]).mean()), 4),
+            "within_2_spread": round(float((error[rows] <= 2 * spread[rows]).mean()), 4),
+        }
+        for name, rows in subsets.items()
+        if rows.any()
+    }
+
+
+def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}

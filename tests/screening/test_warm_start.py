@@ -1,0 +1,253 @@
+"""Warm start on free rewards, and the check of a policy by relaxations."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from anchor.chemistry.charge import is_neutral
+from anchor.chemistry.composition import Compositions
+from anchor.cli.policy import app
+from anchor.config import load_config
+from anchor.hull.references import dft_hull
+from anchor.policy.constraints import Limits
+from anchor.policy.network import CompositionPolicy
+from anchor.policy.rollout import Context
+from anchor.policy.weights import load_policy
+from anchor.priors import templates
+from anchor.reference.reference import load_reference
+from anchor.screening import warm_start as free
+from anchor.screening.plausibility import load_plausibility
+from anchor.screening.surrogate import PairNetwork, Sizes, Surrogate
+from anchor.search.draw import DEFAULT_POLICY, draw_compositions
+from anchor.search.policy_check import Checked, rate
+
+SEARCHABLE = ("Li", "Na", "K", "Mg", "Ca", "Al", "Si", "Ti", "Fe", "Zn", "N", "O", "F", "S", "Cl")
+
+
+@pytest.fixture(scope="module")
+def estimator() -> free.Estimator:
+    """Real hull, reference and templates; an untrained surrogate is as good as any for the arithmetic."""
+    members = [PairNetwork(Sizes(8, 12, 1), member=m) for m in range(2)]
+    surrogate = Surrogate(members, floor=0.05, scale=1.0)
+    return free.Estimator(surrogate, dft_hull(), load_reference(), templates.load(), load_plausibility())
+
+
+@pytest.fixture
+def config():
+    return free.warm_start_config(structures=512, overrides=["grpo.groups_per_step=2"])
+
+
+# Estimates
+
+
+def test_estimate_agrees_with_its_parts(estimator: free.Estimator) -> None:
+    batch = Compositions.from_list(["NaCl", "Na4Cl4", "NaCl2", "K7Mg2O8F3", "MgAl2O4", "Y2Co4P4"])
+    found = estimator(batch)
+    energy, spread = estimator.surrogate.predict(batch)
+    expected = energy - dft_hull().hull_energy(batch.formulas)
+    np.testing.assert_allclose(found.evidence.above_hull, expected, atol=1e-9)
+    np.testing.assert_allclose(found.evidence.spread, spread)
+    assert found.neutral.tolist() == is_neutral(batch).tolist()
+    assert found.known.tolist() == [bool(load_reference().known(f)) for f in batch.formulas]
+    probability = estimator.plausibility.probability(found.evidence)
+    np.testing.assert_allclose(found.find, np.where(found.neutral, probability, 0))
+
+
+def test_utility_rises_from_nothing_to_almost_two() -> None:
+    p = np.array([0.0, 1e-9, math.exp(-5), 0.02, 1.0])
+    tiny = math.exp(-5)
+    expected = [0, 1e-9 / 0.02, tiny / (tiny + 0.02) + 0.5, 0.5 + 1 + math.log(0.02) / 10, 1 / 1.02 + 1]
+    np.testing.assert_allclose(free.find_utility(p), expected)
+
+
+# Reward
+
+
+def test_reward_worked_by_hand(estimator: free.Estimator, config) -> None:
+    score = free.FreeReward(estimator, config)
+    batch = Compositions.from_list(["K2MgSN2", "NaCl", "Na2Cl", "NaCl"])
+    weights = np.array([0.4, 0.3, 0.2, 0.1])
+    estimate = estimator(batch)
+    assert estimate.neutral.tolist()[1:] == [True, False, True]
+    result = score(batch, Context(weights, np.ones(84, dtype=bool))).reward
+    # NaCl: known, so no novelty; proposed twice in the group, so n_f = 2 for both, and paid once
+    evidence = estimate.evidence
+    stability = 1 - np.clip(evidence.above_hull[1] + evidence.spread[1], 0, 1)
+    # families: NaCl against K2MgSN2, Na2Cl and NaCl
+    d_comp = _d_comp(batch, 1)
+    expected = 0.4 * stability + 0.2 * free.STRUCTURAL_DIVERSITY + 0.1 * d_comp + 1 / math.sqrt(2)
+    paid = 2.0 * 0.4 * (estimate.find[1] / (estimate.find[1] + 0.02) + 1 + math.log(estimate.find[1]) / 10)
+    cost = estimator.settings.atom_cost * 2
+    assert result[[1, 3]].tolist() == pytest.approx([expected + paid - cost, expected - cost])
+    assert result[2] == config.reward.invalid
+    assert score.counts == Counter({"NaCl": 2} | ({estimate.formulas[0]: 1} if estimate.neutral[0] else {}))
+
+
+def _d_comp(batch: Compositions, row: int) -> float:
+    from anchor.chemistry.elements import VOCABULARY
+    from anchor.chemistry.families import FAMILY
+
+    sets = [{int(FAMILY[VOCABULARY.index(e)]) for e in c.elements} for c in batch]
+    others = [s for i, s in enumerate(sets) if i != row]
+    return 1 - sum(len(sets[row] & s) / len(sets[row] | s) for s in others) / len(others)
+
+
+def test_a_find_is_paid_once(estimator: free.Estimator, config) -> None:
+    batch = Compositions.from_list(["Li5Zn2N2Cl3"] * 2)
+    estimate = estimator(batch)
+    assert estimate.neutral.all()
+    assert not estimate.known.any()
+    believed = replace(estimate, find=np.array([0.5, 0.5]))
+    score = free.FreeReward(_Fixed(estimator, believed), config)
+    context = Context(np.array([0.0, 1.0, 0.0, 0.0]), np.ones(84, dtype=bool))
+    first, repeat = score(batch, context).reward
+    worth = estimator.settings.weight * (0.5 / 0.52 + 1 - math.log(2) / 10)
+    assert first - repeat == pytest.approx(config.novelty.bootstrap + worth)
+    later = score(batch, context).reward
+    assert later[0] == later[1] == pytest.approx(1 / math.sqrt(4) - estimator.settings.atom_cost * 12)
+
+
+class _Fixed:
+    """An estimator that always answers the same."""
+
+    def __init__(self, real: free.Estimator, answer: free.Estimate) -> None:
+        self.settings, self.answer = real.settings, answer
+
+    def __call__(self, _compositions: Compositions) -> free.Estimate:
+        return self.answer
+
+
+# Learning
+
+
+@pytest.fixture(scope="module")
+def learned(estimator: free.Estimator):
+    config = free.warm_start_config(structures=2560, overrides=["grpo.groups_per_step=4"])
+    limits = Limits.from_config(config.action_space, searchable=SEARCHABLE)
+    return limits, *free.warm_start(config, limits, estimator, window=1000)
+
+
+def test_warm_start_learns_neutrality_and_its_own_finds(learned) -> None:
+    _, _, run = learned
+    assert run["end"]["neutral"] > 2 * run["start"]["neutral"]
+    assert run["end"]["plausible"] > run["start"]["plausible"]
+    assert [p["rollouts"] for p in run["curve"]] == [1024, 2048, 2560]
+    assert sum(p["n"] for p in run["curve"]) == run["rollouts"] == 2560
+
+
+def test_warm_start_is_reproducible_and_stays_within_the_limits(learned, estimator: free.Estimator) -> None:
+    limits, policy, _ = learned
+    config = free.warm_start_config(structures=2560, overrides=["grpo.groups_per_step=4"])
+    again, _ = free.warm_start(config, limits, estimator, window=1000)
+    for name, tensor in policy.state_dict().items():
+        assert tensor.equal(again.state_dict()[name]), name
+    drawn = draw_compositions(
+        policy, 200, space=config.action_space.model_copy(update={"elements": SEARCHABLE})
+    )
+    assert {e for c in drawn for e in c.elements} <= set(SEARCHABLE)
+
+
+def test_policy_stays_conditioned_on_the_objectives(learned) -> None:
+    limits, policy, _ = learned
+    import torch
+
+    subgroup = limits.allowed[None]
+    states = [policy.state(subgroup, torch.tensor([w])) for w in ([1.0, 0, 0, 0], [0, 1.0, 0, 0])]
+    logits = [policy.cardinality_logits(s) for s in states]
+    assert not torch.allclose(*logits)
+
+
+def test_description_counts_what_it_names(estimator: free.Estimator) -> None:
+    batch = Compositions.from_list(["NaCl", "NaCl", "Na2Cl2", "K2MgSN2", "Na2Cl"])
+    found = free.describe(batch, estimator(batch))
+    assert (found["n"], found["unique"], found["mean_atoms"]) == (5, 3, 3.4)
+    assert found["k"] == [4, 0, 1]
+    shares = np.array([4, 4, 1, 1, 1, 1]) / 12  # Na, Cl, K, Mg, S, N
+    assert found["effective_elements"] == pytest.approx(np.exp(-(shares * np.log(shares)).sum()), abs=0.06)
+    assert found["most_frequent_elements"]["Na"] == 4
+
+
+def test_paper_mode_does_not_warm_start() -> None:
+    assert load_config(preset="paper").config.policy.start_from is None
+
+
+# Check by relaxations
+
+
+def test_summary_of_a_check_by_hand() -> None:
+    checked = Checked(
+        cells=["A2", "A", "B", "C", "D"],
+        formulas=["A", "A", "B", "C", "D"],
+        relaxed=np.array([True, True, True, True, False]),
+        valid=np.array([True, True, True, False, False]),
+        above_hull=np.array([-0.01, 0.05, 0.08, -0.5, np.nan]),
+        known=np.array([False, False, True, False, False]),
+        estimated=np.array([0.0, 0.1, 0.2, 0.0, 0.0]),
+        find=np.array([0.5, 0.4, 0.0, 0.25, 0.0]),
+        evaluations=np.array([10, 20, 30, 40, 0]),
+    )
+    found = checked.summary()
+    assert {k: found[k] for k in ("relaxed", "valid", "unique", "known", "evaluations")} == {
+        "relaxed": 4,
+        "valid": 3,
+        "unique": 4,
+        "known": 1,
+        "evaluations": 100,
+    }
+    assert (found["metastable"], found["stable"], found["finds"], found["stable_finds"]) == (3, 1, 1, 1)
+    assert found["per_relaxation"]["finds"] == rate(1, 4)
+    assert found["rank_correlation_with_estimate"] == 1.0
+    assert found["plausible"] == 3
+    rows = checked.rows()  # the relaxed ones, most stable first
+    assert [(row["cell"], row["find"]) for row in rows] == [
+        ("C", False),
+        ("A2", True),
+        ("A", True),
+        ("B", False),
+    ]
+
+
+def test_wilson_interval_solves_its_equation() -> None:
+    value, low, high = rate(7, 40) or (0, 0, 0)
+    assert value == 7 / 40
+    for bound in (low, high):  # |p̂ − p| = z √(p (1 − p) / n) at both ends
+        assert abs(value - bound) == pytest.approx(1.959964 * math.sqrt(bound * (1 - bound) / 40), abs=2e-4)
+    assert rate(0, 0) is None
+
+
+# What ships
+
+
+def test_shipped_policy_is_the_one_of_its_card() -> None:
+    import hashlib
+
+    data = DEFAULT_POLICY.read_bytes()
+    card = json.loads(DEFAULT_POLICY.with_suffix(".json").read_text())
+    assert hashlib.sha256(data).hexdigest() == card["sha256"]
+    assert len(data) < 3_000_000
+    drawn = draw_compositions(load_policy(data), 500, seed=1)
+    untrained = draw_compositions(CompositionPolicy(), 500, seed=1)
+    assert is_neutral(drawn).sum() > 450 > is_neutral(untrained).sum()
+    assert len(set(drawn.formulas)) > 450
+
+
+def test_describe_command_on_the_shipped_policy() -> None:
+    result = CliRunner().invoke(app, ["describe", "default", "-n", "100", "--json"])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["n"] == 100
+    assert found["neutral"] > 80
+
+
+def test_unknown_policy_is_refused(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["describe", str(tmp_path / "none.safetensors")])
+    assert result.exit_code != 0
+    assert "no policy file" in str(result.exception)

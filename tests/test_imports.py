@@ -1,0 +1,115 @@
+"""The import graph: who may use whom is a table, nothing turns in a circle, and rewards reach no prior."""
+
+import ast
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).parents[1] / "src" / "anchor"
+LEAVES = {"errors", "random", "paths", "config", "statistics", "arrays"}
+"""Modules beside the folders: they use only one another, and any folder may use them."""
+
+ALLOWED = {
+    "chemistry": "",
+    "crystals": "chemistry",
+    "formats": "crystals",
+    "reference": "chemistry crystals",
+    "executors": "",
+    "potentials": "crystals",
+    "relax": "crystals potentials",
+    "policy": "chemistry",
+    "priors": "chemistry crystals formats reference",
+    "gates": "chemistry crystals executors",
+    "matching": "chemistry crystals executors formats reference",
+    "hull": "chemistry crystals formats reference relax",
+    "reward": "chemistry crystals gates matching",
+    "screening": "chemistry hull policy priors reference reward",
+    "search":
+        "chemistry crystals formats gates hull matching policy potentials priors reference relax "
+        "reward screening",
+    "evaluate":
+        "chemistry crystals executors formats gates hull matching potentials priors reference relax "
+        "reward search",
+    "studies": "chemistry policy reward search",
+    "report": "crystals search",
+    "cli":
+        "chemistry crystals evaluate formats hull policy potentials priors reference relax report "
+        "screening search",
+}  # fmt: skip
+"""Folder → folders it may import. A new edge is a decision: make it here."""
+
+MODULES = {
+    ".".join(path.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in SRC.rglob("*.py")
+}
+
+
+def imported(path: Path) -> set[str]:
+    """Modules of anchor that a file imports at any depth of nesting, except for type checkers only."""
+    tree = ast.parse(path.read_text())
+    unseen = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    names = []
+    for node in ast.walk(tree):
+        if id(node) in unseen:
+            continue
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    found = set()
+    for name in names:
+        if name.startswith("anchor."):
+            parts = name.split(".")[1:]
+            while parts and ".".join(parts) not in MODULES:
+                parts.pop()
+            found.add(".".join(parts))
+    return found - {""}
+
+
+GRAPH = {name: imported(path) for name, path in MODULES.items() if name != "__init__"}
+
+
+def folder(module: str) -> str:
+    return module.split(".")[0]
+
+
+@pytest.mark.parametrize("part", ALLOWED)
+def test_a_folder_uses_only_what_it_may(part: str) -> None:
+    used = {folder(other) for name in GRAPH if folder(name) == part for other in GRAPH[name]} - {part}
+    assert used - LEAVES <= set(ALLOWED[part].split())
+
+
+@pytest.mark.parametrize("part", ALLOWED)
+def test_every_allowed_edge_is_used(part: str) -> None:
+    used = {folder(other) for name in GRAPH if folder(name) == part for other in GRAPH[name]}
+    assert set(ALLOWED[part].split()) <= used, "an edge nobody uses: take it out"
+
+
+@pytest.mark.parametrize("name", sorted(LEAVES))
+def test_leaves_use_leaves(name: str) -> None:
+    assert {folder(other) for other in GRAPH[name]} <= LEAVES
+
+
+def test_every_folder_is_in_the_table() -> None:
+    rooms = {
+        p.name for p in SRC.iterdir() if p.is_dir() and not p.name.startswith("__") and p.name != "files"
+    }
+    assert rooms == set(ALLOWED)
+
+
+def test_no_module_imports_itself_by_a_detour() -> None:
+    try:
+        TopologicalSorter(GRAPH).prepare()
+    except CycleError as error:
+        pytest.fail(" → ".join(error.args[1]))
+
+
+def test_rewards_reach_no_prior_and_no_policy() -> None:
+    for part in ("models", "priors", "policy"):
+        assert not {"reward", "outcomes", "search"} & set(ALLOWED.get(part, "").split())
