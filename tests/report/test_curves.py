@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, bootstrap
 
+from anchor.outcomes.tally import Tally, split_time
 from anchor.report.curves import bootstrap_interval, campaign_curves, window_edges
-from anchor.search.tally import Tally, split_time
 from anchor.statistics import wilson_interval
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anchor.chemistry.elements import INDEX, NUMBER, NUMBERS, VOCABULARY
+from anchor.chemistry.elements import INDEX, NUMBER, NUMBERS, SYMBOLS, VOCABULARY
 from anchor.chemistry.formula import parse_amounts, reduced_formula
 from anchor.errors import InputError, nearest
 
@@ -138,6 +138,15 @@ class Compositions:
             elements[row, : composition.k] = [INDEX[symbol] for symbol in composition.elements]
             counts[row, : composition.k] = composition.counts
         return cls(elements, counts)
+
+    @classmethod
+    def from_crystals(cls, crystals: Any) -> Compositions:
+        """Atoms of the cells, by atomic number."""
+        found = []
+        for crystal in crystals:
+            numbers, counts = np.unique(crystal.numbers, return_counts=True)
+            found.append(Composition(tuple(SYMBOLS[z] for z in numbers), tuple(counts.tolist())))
+        return cls.from_list(found)
 
     @classmethod
     def concatenate(cls, parts: Iterable[Compositions]) -> Compositions:

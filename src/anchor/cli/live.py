@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from anchor.search.tally import Tally, split_time
+from anchor.outcomes.tally import Tally, split_time
 
 if TYPE_CHECKING:
     from anchor.search.campaign import StepReport

@@ -169,18 +169,13 @@ def sample(
 def _run(campaign: Campaign, folder: Path, ledger: str | None, budget: int, finds: int, json: bool) -> None:
     """Run, refine the finds, write files, say what came out."""
     from anchor.cli.live import LiveView
+    from anchor.outcomes.tally import TALLY_COLUMNS, Tally
     from anchor.report.html import write_report
     from anchor.search.finds import refine
     from anchor.search.loggers import jsonl_logger, make_loggers
     from anchor.search.output import write_outputs
-    from anchor.search.tally import TALLY_COLUMNS, Tally
 
-    evaluation = campaign.config.evaluation
-    tally = Tally(
-        novel_above=evaluation.novel_above,
-        metastable_below=evaluation.metastable_below,
-        stable_below=evaluation.stable_below,
-    )
+    tally = Tally(campaign.config.evaluation)
     view = LiveView(tally, budget, quiet=json).recall(campaign.ledger.rows(TALLY_COLUMNS))
     interrupted = False
 

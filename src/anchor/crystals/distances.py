@@ -38,6 +38,14 @@ class Contacts:
     def __len__(self) -> int:
         return len(self.distance)
 
+    @property
+    def between_sites(self) -> Contacts:
+        """Without sites and their own images."""
+        distinct = self.first != self.second
+        if distinct.all():
+            return self
+        return Contacts(*(values[distinct] for values in vars(self).values()))
+
 
 def minimum_image_distances(crystals: Crystals, *, self_images: bool = False) -> Contacts:
     """The minimum-image distance of every unordered pair of distinct sites.

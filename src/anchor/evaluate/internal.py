@@ -24,6 +24,7 @@ from anchor.gates.lemat import LematGate
 from anchor.gates.paper import check_bonds, check_charges
 from anchor.hull.alex_mp import AlexMPHull, phases_from_file
 from anchor.hull.references import Kind, PotentialHull, load_hull
+from anchor.outcomes.tally import Tally
 from anchor.potentials.base import Potential
 from anchor.potentials.registry import load_potential
 from anchor.reference.reference import Reference, load_reference
@@ -32,7 +33,6 @@ from anchor.reward.novelty import adaptive_novelty
 from anchor.reward.score import GroupScorer
 from anchor.search.environment import make_scorer
 from anchor.search.rows import plain
-from anchor.search.tally import Tally
 
 DEFAULTS = Evaluation()
 """The paper's values."""
@@ -208,7 +208,7 @@ class InternalProtocol(Protocol):
         crystals = Crystals.concatenate(crystal for crystal in relaxed if crystal is not None)
         if there:
             self._judge(crystals, there, rows, flags)
-        tally = Tally(DEFAULTS.novel_above, DEFAULTS.metastable_below, DEFAULTS.stable_below)
+        tally = Tally()
         for row, flag in zip(rows, flags, strict=True):
             if row["formula"] is None:  # never read: not unique, not anything
                 flag |= dict.fromkeys(FLAGS, False)

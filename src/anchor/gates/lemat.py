@@ -27,9 +27,10 @@ from pymatgen.core import Composition, Element
 from anchor.chemistry.charge import oxidation_states
 from anchor.chemistry.elements import SYMBOLS
 from anchor.crystals.crystals import Crystals
-from anchor.crystals.distances import minimum_image_distances
+from anchor.crystals.distances import Contacts, minimum_image_distances
 from anchor.errors import MissingDependencyError
 from anchor.executors.killable import KillablePool, Outcome
+from anchor.gates.base import Verdicts
 
 R = TypeVar("R")
 
@@ -88,6 +89,7 @@ class LematGate:
     as_published: bool = True
     states: Mapping[str, Sequence[int]] | None = None
     pool: KillablePool = field(default_factory=KillablePool)
+    label = "LeMat-GenBench: charge, distances, plausibility"
 
     def __post_init__(self) -> None:
         metallicity("Fe")  # a missing smact is found now, not after the first relaxation
@@ -96,13 +98,26 @@ class LematGate:
         """Whether each crystal is valid.  # [n]"""
         return np.array([check.valid for check in self.check(crystals)], dtype=bool)
 
-    def check(self, crystals: Crystals) -> list[LematCheck]:
-        """All checks of all crystals, in order."""
+    def verdicts(self, crystals: Crystals, contacts: Contacts) -> Verdicts:
+        """As `anchor.gates.base.Gate` asks for them."""
+        checks = self.check(crystals, contacts=contacts)
+        return Verdicts(
+            np.array([check.valid for check in checks], dtype=bool),
+            ["; ".join(check.reasons) for check in checks],
+            {
+                "lemat_charge_ok": [check.charge_ok for check in checks],
+                "lemat_distance_ok": [check.distance_ok for check in checks],
+                "lemat_plausibility_ok": [check.plausibility_ok for check in checks],
+            },
+        )
+
+    def check(self, crystals: Crystals, *, contacts: Contacts | None = None) -> list[LematCheck]:
+        """All checks of all crystals, in order; `contacts` of them with self images, where known."""
         cell = cell_faults(crystals)
         # A cell out of range makes its crystal invalid anyway, and neighbour lists in it may have no end.
         sound = np.array([not fault for fault in cell], dtype=bool)
         charge_by, charge = self._charges(crystals, sound)
-        distance = distance_faults(crystals, self_images=not self.as_published)
+        distance = distance_faults(crystals, self_images=not self.as_published, contacts=contacts)
         plausibility = list(cell)
         for i, outcome in self._map(symmetry_fault, crystals, sound).items():
             plausibility[i] = outcome.value or (outcome.fault and f"no space group: {outcome.fault}")
@@ -317,14 +332,18 @@ def least_distances() -> NDArray[np.float64]:
     return DISTANCE_SCALE * (DISTANCE_OFFSET + radii[:, None] + radii)
 
 
-def distance_faults(crystals: Crystals, *, self_images: bool) -> list[str]:
+def distance_faults(crystals: Crystals, *, self_images: bool, contacts: Contacts | None = None) -> list[str]:
     """The worst contact below its least distance, '' where there is none.
 
     Args:
         crystals: n crystals.
         self_images: Test every site against its own nearest image too, also in cells of one atom.
+        contacts: Of these crystals with self images, where they are known already.
     """
-    contacts = minimum_image_distances(crystals, self_images=self_images)
+    if contacts is None:
+        contacts = minimum_image_distances(crystals, self_images=self_images)
+    elif not self_images:
+        contacts = contacts.between_sites
     first, second = crystals.numbers[contacts.first], crystals.numbers[contacts.second]
     least = least_distances()[first, second]
     faults = [""] * len(crystals)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anchor.chemistry.charge import is_neutral
 from anchor.chemistry.composition import Compositions
+from anchor.chemistry.elements import SYMBOLS
 from anchor.crystals.crystals import Crystals
-from anchor.crystals.distances import minimum_image_distances
+from anchor.crystals.distances import Contacts, minimum_image_distances
+from anchor.gates.base import Verdicts
+from anchor.reference.bonds import BondTable, passes_by_floor_only
+
+NOT_NEUTRAL = "not charge-neutral"
 
 
 def bond_thresholds(
@@ -42,9 +47,11 @@ class BondCheck:
     pair: NDArray[np.int64]
 
 
-def check_bonds(crystals: Crystals, thresholds: NDArray[np.float64]) -> BondCheck:
+def check_bonds(
+    crystals: Crystals, thresholds: NDArray[np.float64], *, contacts: Contacts | None = None
+) -> BondCheck:
     """Reject a crystal when any contact, periodic images and a site's own included, has d < θ_ab."""
-    contacts = minimum_image_distances(crystals, self_images=True)
+    contacts = minimum_image_distances(crystals, self_images=True) if contacts is None else contacts
     first, second = crystals.numbers[contacts.first], crystals.numbers[contacts.second]
     ratio = contacts.distance / thresholds[first, second]
     order = np.lexsort((ratio, contacts.crystal))
@@ -57,10 +64,46 @@ def check_bonds(crystals: Crystals, thresholds: NDArray[np.float64]) -> BondChec
 def check_charges(
     compositions: Compositions, bounds: Mapping[str, tuple[int, int]] | None = None
 ) -> NDArray[np.bool_]:
-    """Whether a charge-neutral assignment of ICSD oxidation states exists for each cell as proposed.  # [n]
+    """Whether a charge-neutral assignment of ICSD oxidation states exists for each cell.  # [n]
 
     Args:
-        compositions: The actions.
+        compositions: The cells as they are realised.
         bounds: Lowest and highest oxidation state allowed for single elements (off in the paper).
     """
     return is_neutral(compositions, bounds=bounds)
+
+
+@dataclass(frozen=True, eq=False)
+class PaperGate:
+    """The paper's gate: no bond too short, and a charge-neutral assignment of the realised cell.
+
+    Attributes:
+        thresholds: θ_ab, Å (eq:bond-thresh).  # [Z, Z]
+        table: Shortest bonds known, for what passes by the floor alone.
+        floor: d_floor, Å.
+        oxidation_bounds: Allowed oxidation states of single elements (off in the paper).
+    """
+
+    thresholds: NDArray[np.float64]
+    table: BondTable
+    floor: float = 1.2
+    oxidation_bounds: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    label = "anchor: shortest bonds of the reference − 20 %, ICSD oxidation states"
+
+    def verdicts(self, crystals: Crystals, contacts: Contacts) -> Verdicts:
+        bonds = check_bonds(crystals, self.thresholds, contacts=contacts)
+        charge_ok = check_charges(Compositions.from_crystals(crystals), self.oxidation_bounds)
+        reasons = []
+        for neutral, ok, ratio, pair in zip(charge_ok, bonds.ok, bonds.tightest, bonds.pair, strict=True):
+            faults = [] if neutral else [NOT_NEUTRAL]
+            if not ok:
+                a, b = (SYMBOLS[z] for z in pair)
+                faults.append(f"{a}–{b} at {ratio:.2f} of the shortest allowed")
+            reasons.append("; ".join(faults))
+        columns = {
+            "charge_ok": charge_ok,
+            "bonds_ok": bonds.ok,
+            "bond_ratio": bonds.tightest,
+            "bonds_by_floor": passes_by_floor_only(crystals, self.table, floor=self.floor, contacts=contacts),
+        }
+        return Verdicts(charge_ok & bonds.ok, reasons, columns)

@@ -9,7 +9,7 @@ from ase.data import chemical_symbols, covalent_radii
 from numpy.typing import NDArray
 
 from anchor.crystals.crystals import Crystals
-from anchor.crystals.distances import minimum_image_distances
+from anchor.crystals.distances import Contacts, minimum_image_distances
 
 MAX_Z = 118
 RADIUS_RATIO = 0.6  # of the sum of covalent radii; the shortest contacts of the reference start at 0.65
@@ -86,14 +86,19 @@ def radius_floor(ratio: float = RADIUS_RATIO) -> NDArray[np.float64]:
 
 
 def passes_by_floor_only(
-    crystals: Crystals, table: BondTable, *, floor: float = 1.2, ratio: float = RADIUS_RATIO
+    crystals: Crystals,
+    table: BondTable,
+    *,
+    floor: float = 1.2,
+    ratio: float = RADIUS_RATIO,
+    contacts: Contacts | None = None,
 ) -> NDArray[np.bool_]:
     """Crystals that hold a contact which only the constant floor admits.
 
     That is a pair never seen in the table, at least `floor` apart (so eq:bond-thresh lets it pass), but
     closer than the floor from radii.  # [n]
     """
-    contacts = minimum_image_distances(crystals, self_images=True)
+    contacts = minimum_image_distances(crystals, self_images=True) if contacts is None else contacts
     a, b = crystals.numbers[contacts.first], crystals.numbers[contacts.second]
     doubtful = (
         ~table.seen[a, b] & (contacts.distance >= floor) & (contacts.distance < radius_floor(ratio)[a, b])

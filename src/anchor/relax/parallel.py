@@ -85,6 +85,10 @@ class Relaxer:
             sum(one.inside for one in done),
         )
 
+    def relax_all(self, batches: Sequence[Crystals], **settings: Any) -> list[Timed]:
+        """Several batches in one call, each dealt on its own: numbers do not depend on the others."""
+        return [self(batch, **settings) for batch in batches]
+
     def _each(self, parts: list[Crystals], settings: dict[str, Any]) -> Iterator[Timed]:
         """Parts as they are done, in order."""
         if self.workers == 1 or len(parts) < 2:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anchor.outcomes.tally import NAMES, TALLY_COLUMNS, Tally
 from anchor.random import generator
-from anchor.search.tally import NAMES, TALLY_COLUMNS, Tally
 from anchor.statistics import wilson_interval
 
 RESAMPLES = 1000

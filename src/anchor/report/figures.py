@@ -9,8 +9,8 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from anchor.outcomes.tally import split_time
 from anchor.report.curves import Curve
-from anchor.search.tally import split_time
 
 COLORS = ("#1b6ca8", "#d1495b", "#2a9d8f", "#e9a23b", "#6d597a", "#8d99ae")
 RATES = (

@@ -12,12 +12,12 @@ from plotly.offline import get_plotlyjs
 
 from anchor.config import Config
 from anchor.errors import AnchorError
+from anchor.outcomes.tally import Tally
 from anchor.report.crystal_view import crystal_figure
 from anchor.report.curves import CURVE_COLUMNS, campaign_curves
 from anchor.report.figures import entropy_figure, known_figure, rates_figure, reward_figure, time_figure
 from anchor.report.summary import new_tally
 from anchor.search.ledger import Ledger, decode_crystal
-from anchor.search.tally import Tally
 
 VIEWED = 12
 """Finds shown in three dimensions."""
@@ -103,7 +103,7 @@ def _counts(tally: Tally) -> str:
         "valid": "valid (bonds and charges)",
         "unique": "unique reduced formulas",
         "novel": "valid and novel",
-        "metastable": f"valid, at most {tally.metastable_below} eV/atom above the hull",
+        "metastable": f"valid, at most {tally.definitions.metastable_below} eV/atom above the hull",
         "stable": "valid, on or below the hull",
         "msun": "MSUN: metastable, unique, novel",
         "sun": "SUN: stable, unique, novel",

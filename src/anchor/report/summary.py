@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from anchor.config import Config
+from anchor.outcomes.tally import Tally, split_time
 from anchor.report.curves import CURVE_COLUMNS, Curve, campaign_curves
 from anchor.search.ledger import Ledger
-from anchor.search.tally import Tally, split_time
 from anchor.statistics import wilson_interval
 
 SOURCES = {
@@ -120,7 +120,7 @@ def read_runs(locations: Sequence[str]) -> list[Run]:
 def new_tally(config: Config) -> Tally:
     """An empty tally with a campaign's thresholds."""
     evaluation = config.evaluation
-    return Tally(evaluation.novel_above, evaluation.metastable_below, evaluation.stable_below)
+    return Tally(evaluation)
 
 
 def _rate(count: int, n: int) -> list[float] | None:

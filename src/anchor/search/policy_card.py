@@ -9,11 +9,11 @@ from typing import Any
 
 from anchor.config import Config
 from anchor.errors import InputError
+from anchor.outcomes.tally import TALLY_COLUMNS, Tally
 from anchor.policy import weights
 from anchor.screening.warm_start import write_card
 from anchor.search.draw import policy_file, searched_space
 from anchor.search.ledger import Ledger
-from anchor.search.tally import TALLY_COLUMNS, Tally
 
 BINS = 16
 """Points of the curve on the card."""

@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from anchor.config import Evaluation
+from anchor.outcomes.columns import ABOVE, DEFINITIONS
+
 NAMES = ("valid", "unique", "novel", "metastable", "stable", "msun", "sun", "known", "known_anywhere")
 
 
@@ -19,9 +22,7 @@ class Tally:
     Energies and novelty are those of the training reward.
     """
 
-    novel_above: float = 0.5
-    metastable_below: float = 0.1
-    stable_below: float = 0.0
+    definitions: Evaluation = DEFINITIONS
     proposed: int = 0
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(NAMES, 0))
     status: dict[str, int] = field(default_factory=dict)
@@ -29,13 +30,13 @@ class Tally:
 
     def add(self, row: Mapping[str, Any]) -> dict[str, bool]:
         """Count one candidate; returns its flags."""
-        e_hull, novelty = row["energy_above_hull_ev_per_atom"], row["novelty"]
+        e_hull, novelty = row[ABOVE], row["novelty"]
         unique = row["formula"] not in self._formulas
         self._formulas.add(row["formula"])
         valid = bool(row["valid"])
-        novel = valid and novelty is not None and novelty > self.novel_above
-        metastable = valid and e_hull is not None and e_hull <= self.metastable_below
-        stable = valid and e_hull is not None and e_hull <= self.stable_below
+        novel = valid and novelty is not None and novelty > self.definitions.novel_above
+        metastable = valid and e_hull is not None and e_hull <= self.definitions.metastable_below
+        stable = valid and e_hull is not None and e_hull <= self.definitions.stable_below
         known = row["known_in"].split(",")
         flags = {
             "valid": valid,
@@ -64,7 +65,7 @@ class Tally:
         return self.counts[name] / self.proposed if self.proposed else float("nan")
 
 
-TALLY_COLUMNS = ("formula", "valid", "status", "novelty", "energy_above_hull_ev_per_atom", "known_in")
+TALLY_COLUMNS = ("formula", "valid", "status", "novelty", ABOVE, "known_in")
 """Ledger columns a tally reads."""
 
 
