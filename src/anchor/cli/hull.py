@@ -39,56 +39,62 @@ def hull(
     Example: anchor hull candidates/*.cif --cell
     """
     from anchor.formats import load
-    from anchor.hull import AlexMPHull, load_hull, phases_from_file, score_crystals
-    from anchor.hull.score import Relax
+    from anchor.hull import AlexMPHull, load_hull, phases_from_file
+    from anchor.outcomes.columns import ABOVE, ENERGY, FORMATION
+    from anchor.outcomes.judge import Judge, Relaxing
+    from anchor.outcomes.rows import each_hull
     from anchor.potentials import load_potential
+    from anchor.relax.parallel import Relaxer, cores
 
     loaded = load(files, on_error="skip")
     if not len(loaded.crystals):
         first = loaded.skipped[0]
         raise InputError(f"none of {loaded.n_read} entries gave a crystal; {first.source}: {first.reason}")
     model = load_potential(potential, device=device)
-    how: Relax = "cell" if cell else "positions" if relax else "no"
-    scored = score_crystals(
-        loaded.crystals,
-        model,
+    how = "cell" if cell else "positions" if relax else "no"
+    judge = Judge(
+        Relaxer(model, workers=cores()),
         load_hull(model, kind) if alex_mp is None else AlexMPHull(phases_from_file(alex_mp), model),
-        relax=how,
-        max_steps=max_steps,
-        fmax=fmax,
+        None if how == "no" else Relaxing(cell=cell, max_steps=max_steps, fmax=fmax),
     )
-    scores = scored.scores
-    formulas = loaded.crystals.formulas
-    rows: list[dict[str, Any]] = []
-    for i, name in enumerate(loaded.ids):
-        mixture = scored.decompositions[i]
-        rows.append(
-            {
-                "id": name,
-                "source": loaded.source[i],
-                "formula": formulas[i],
-                "status": scores.status[i],
-                "relaxation": scored.relaxation[i],
-                "energy_ev": _number(scored.energy[i]),
-                "formation_energy_ev_per_atom": _number(scores.formation_energy[i]),
-                "energy_above_hull_ev_per_atom": _number(scores.energy_above_hull[i]),
-                "energy_above_each_hull_ev_per_atom": {k: _number(v[i]) for k, v in scores.above.items()},
-                "decomposition": []
-                if mixture is None
-                else [
-                    {"formula": f, "atomic_fraction": a, "energy_ev_per_atom": e, "source": s}
-                    for f, a, e, s in zip(
-                        mixture.formulas, mixture.amounts, mixture.energies, mixture.sources, strict=True
-                    )
-                ],
-            }
+    outcomes = judge(loaded.crystals)
+    decompositions = judge.decompositions(outcomes)
+    rows: list[dict[str, Any]] = [
+        {
+            "id": name,
+            "source": source,
+            "formula": formula,
+            "status": "scored" if row[ABOVE] is not None else f"not scored: {row['reason'] or 'no energy'}",
+            "relaxation": row["relaxation"],
+            ENERGY: row[ENERGY],
+            FORMATION: row[FORMATION],
+            ABOVE: row[ABOVE],
+            "energy_above_each_hull_ev_per_atom": hulls,
+            "decomposition": []
+            if mixture is None
+            else [
+                {"formula": f, "atomic_fraction": a, "energy_ev_per_atom": e, "source": s}
+                for f, a, e, s in zip(
+                    mixture.formulas, mixture.amounts, mixture.energies, mixture.sources, strict=True
+                )
+            ],
+        }
+        for name, source, formula, row, hulls, mixture in zip(
+            loaded.ids,
+            loaded.source,
+            loaded.crystals.formulas,
+            outcomes.rows(["relaxation", "reason", ENERGY, FORMATION, ABOVE]),
+            each_hull(outcomes),
+            decompositions,
+            strict=True,
         )
+    ]
     if json:
         emit(
             {
                 "potential": potential,
                 "checkpoint_hash": model.checkpoint_hash,
-                "hull": scores.kind,
+                "hull": "alex-mp" if alex_mp else kind,
                 "relaxed": how,
                 "structures": rows,
                 "skipped": [{"source": s.source, "reason": s.reason} for s in loaded.skipped],
@@ -108,22 +114,17 @@ def hull(
             [
                 row["id"],
                 row["formula"],
-                _text(row["energy_above_hull_ev_per_atom"], "+.3f"),
-                _text(row["formation_energy_ev_per_atom"], ".3f"),
-                "-" if scored.decompositions[i] is None else str(scored.decompositions[i]),
+                _text(row[ABOVE], "+.3f"),
+                _text(row[FORMATION], ".3f"),
+                "-" if decompositions[i] is None else str(decompositions[i]),
                 row["status"] if how == "no" else f"{row['status']}, {row['relaxation']}",
             ]
             for i, row in enumerate(rows)
         ),
-        title=f"{potential}, hull: {scores.kind}",
+        title=f"{potential}, hull: {'alex-mp' if alex_mp else kind}",
     )
     for skipped in loaded.skipped:
         typer.echo(f"skipped {skipped.source}: {skipped.reason}", err=True)
-
-
-def _number(value: float) -> float | None:
-    """JSON has no NaN."""
-    return float(value) if value == value else None
 
 
 def _text(value: float | None, spec: str) -> str:

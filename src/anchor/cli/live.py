@@ -8,21 +8,13 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from anchor.outcomes.tally import Tally, split_time
+from anchor.outcomes.columns import ABOVE
+from anchor.outcomes.tally import LABELS, Tally, split_time
 
 if TYPE_CHECKING:
     from anchor.search.campaign import StepReport
 
-RATES = (
-    ("valid", "valid"),
-    ("unique", "unique formulas"),
-    ("novel", "novel"),
-    ("metastable", "within 0.1 eV/atom of the hull"),
-    ("stable", "on the hull"),
-    ("msun", "MSUN"),
-    ("sun", "SUN"),
-    ("known_anywhere", "formula known already"),
-)
+RATES = tuple((name, label) for name, label in LABELS.items() if name != "known")
 BEST = 8
 
 
@@ -74,7 +66,7 @@ class LiveView:
     def _count(self, row: dict[str, Any]) -> None:
         flags = self.tally.add(row)
         if flags["metastable"] and flags["unique"] and not flags["known_anywhere"]:
-            self.best.append((row["energy_above_hull_ev_per_atom"], row["formula"], row["novelty"]))
+            self.best.append((row[ABOVE], row["formula"], row["novelty"]))
             self.best = sorted(self.best)[:BEST]
 
     def _eta(self) -> str:

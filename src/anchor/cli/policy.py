@@ -246,7 +246,7 @@ def check(
 
     config = load_config(overrides=[f"run.seed={seed}", *(set_ or ())]).config
     environment = Environment.load(config)
-    elements = environment.realiser.hull.searchable_elements
+    elements = environment.hull.searchable_elements
     space = ActionSpace(elements=elements)
     drawn = {p: draw_compositions(load_any_policy(p), n, seed=seed, space=space) for p in policies}
     if sources:

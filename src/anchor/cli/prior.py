@@ -9,11 +9,11 @@ import typer
 
 from anchor.cli import prior_train
 from anchor.cli.common import JsonFlag, Seed, emit, print_table, progress
+from anchor.outcomes.columns import ABOVE
 
 if TYPE_CHECKING:
     from anchor.crystals.crystals import Crystals
 
-ABOVE = "energy_above_hull_ev_per_atom"
 PriorName = Annotated[
     str, typer.Option(help="Name, as in `anchor prior list`, or a .safetensors file of `anchor prior train`.")
 ]
@@ -108,23 +108,20 @@ def sample(
 
 def _described(crystals: Crystals) -> list[dict[str, Any]]:
     """Size, symmetry, volume and shortest distance of each crystal."""
-    import spglib
-
     from anchor.crystals.distances import shortest_distances
+    from anchor.crystals.symmetry import space_group
 
     shortest = shortest_distances(crystals)
     per_atom = crystals.volume / crystals.counts
+    groups = [space_group(crystal) for crystal in crystals]
     return [
         {
-            "atoms": int(crystal.counts[0]),
-            "space_group": spglib.get_spacegroup(
-                (crystal.lattice[0], crystal.frac, crystal.numbers), symprec=0.05
-            )
-            or "unknown",
+            "atoms": int(crystals.counts[i]),
+            "space_group": f"{symbol} ({number})" if number else symbol,
             "volume_per_atom_angstrom3": round(float(per_atom[i]), 3),
             "shortest_distance_angstrom": round(float(shortest[i]), 3),
         }
-        for i, crystal in enumerate(crystals)
+        for i, (symbol, number) in enumerate(groups)
     ]
 
 
@@ -132,29 +129,26 @@ def _relaxed(
     crystals: Crystals, potential: str, *, max_steps: int, fmax: float, device: str
 ) -> tuple[Crystals, list[dict[str, Any]]]:
     """Crystals with positions relaxed, then also the cell; what became of each, and its energy."""
-    import numpy as np
+    from dataclasses import replace
 
     from anchor.hull import load_hull
+    from anchor.outcomes.judge import Judge, Relaxing
     from anchor.potentials import load_potential
-    from anchor.relax.engine import relax
+    from anchor.relax.parallel import Relaxer, cores
 
-    model = load_potential(potential, device=device)
-    hull = load_hull(model)
-    for cell in (False, True):
-        found = relax(crystals, model, cell=cell, max_steps=max_steps, fmax=fmax)
-        crystals = found.crystals
-    ended = np.isin(found.status, ("converged", "capped"))
-    scores = hull.score(
-        crystals, np.where(ended, found.energy, np.nan), checkpoint_hash=model.checkpoint_hash
-    )
-    above = scores.energy_above_hull
-    return crystals, [
+    relaxer = Relaxer(load_potential(potential, device=device), workers=cores())
+    relaxing = Relaxing(cell=False, max_steps=max_steps, fmax=fmax)
+    judge = Judge(relaxer, load_hull(relaxer.potential), relaxing)
+    (positions,) = judge.relaxed([crystals])
+    found = replace(judge, relaxing=replace(relaxing, cell=True))(positions.crystals)
+    rows = [
         {
-            "relaxation": f"{status}: {reason}".removesuffix(": "),
-            ABOVE: round(float(above[i]), 4) if np.isfinite(above[i]) else None,
+            "relaxation": row["reason"].removeprefix("relaxation ") or row["relaxation"],
+            ABOVE: None if row[ABOVE] is None else round(row[ABOVE], 4),
         }
-        for i, (status, reason) in enumerate(zip(found.status, found.reason, strict=True))
+        for row in found.rows(["relaxation", "reason", ABOVE])
     ]
+    return found.crystals, rows
 
 
 def _or_last(energy: float | None) -> float:

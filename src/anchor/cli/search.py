@@ -171,9 +171,9 @@ def _run(campaign: Campaign, folder: Path, ledger: str | None, budget: int, find
     from anchor.cli.live import LiveView
     from anchor.outcomes.tally import TALLY_COLUMNS, Tally
     from anchor.report.html import write_report
+    from anchor.search.export import write_outputs
     from anchor.search.finds import refine
     from anchor.search.loggers import jsonl_logger, make_loggers
-    from anchor.search.output import write_outputs
 
     tally = Tally(campaign.config.evaluation)
     view = LiveView(tally, budget, quiet=json).recall(campaign.ledger.rows(TALLY_COLUMNS))
@@ -211,7 +211,7 @@ def _run(campaign: Campaign, folder: Path, ledger: str | None, budget: int, find
     if finds:
         _say("relaxing the best finds with the cell free …", json)
     rows = refine(campaign, finds) if finds else []
-    files = write_outputs(campaign, folder, rows)
+    files = write_outputs(campaign.ledger, folder, rows)
     files["report"] = write_report(campaign.ledger, folder / "report.html")
     if json:
         emit(
@@ -234,10 +234,12 @@ def _run(campaign: Campaign, folder: Path, ledger: str | None, budget: int, find
 
 
 def _summary(campaign: Campaign, folder: Path, tally: Any, rows: list[dict[str, Any]]) -> None:
+    from anchor.outcomes.columns import NEAR_HULL
+
     counts = tally.counts
     typer.echo(
-        f"\n{tally.proposed} proposed, {counts['valid']} valid, {counts['metastable']} within 0.1 eV/atom "
-        f"of the hull, {counts['stable']} on it, {counts['msun']} MSUN, {counts['sun']} SUN "
+        f"\n{tally.proposed} proposed, {counts['valid']} valid, {counts['metastable']} {NEAR_HULL}, "
+        f"{counts['stable']} on it, {counts['msun']} MSUN, {counts['sun']} SUN "
         f"({counts['known_anywhere']} valid ones have a known formula)"
     )
     potential = campaign.environment.potential.name
@@ -251,6 +253,8 @@ def _summary(campaign: Campaign, folder: Path, tally: Any, rows: list[dict[str, 
 
 
 def _brief(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    from anchor.outcomes.columns import ABOVE
+
     def number(value: float | None) -> str:
         return "–" if value is None else f"{value:+.3f}"
 
@@ -258,8 +262,8 @@ def _brief(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         {
             "formula": row["formula"],
             "spacegroup": row["spacegroup"],
-            "e_hull": number(row["energy_above_hull_ev_per_atom"]),
-            "e_dft_hull": number(row["energy_above_dft_hull_ev_per_atom"]),
+            "e_hull": number(row[ABOVE]),
+            "e_dft_hull": number(row["energy_above_each_hull_ev_per_atom"].get("dft")),
             "novelty": f"{row['novelty_reference']:.2f}",
             "atoms": row["n_atoms"],
             "relaxation": row["relaxation"],

@@ -5,7 +5,6 @@ from anchor.hull.calibration import Calibration
 from anchor.hull.hull import Decomposition, Hull, HullIdentity
 from anchor.hull.phases import Phases
 from anchor.hull.references import HullScores, PotentialHull, load_hull
-from anchor.hull.score import ScoredCrystals, score_crystals
 
 __all__ = [
     "AlexMPHull",
@@ -16,9 +15,7 @@ __all__ = [
     "HullScores",
     "Phases",
     "PotentialHull",
-    "ScoredCrystals",
     "load_hull",
     "phases_from_entries",
     "phases_from_file",
-    "score_crystals",
 ]

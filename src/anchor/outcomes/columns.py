@@ -165,6 +165,14 @@ def column(name: str) -> Column:
     raise AnchorError(f"there is no column '{name}'", nearest(name, COLUMNS))
 
 
+FIELD_NAMES = {
+    ENERGY: "energy",
+    ABOVE: "e_above_hull",
+    FORMATION: "formation_energy_per_atom",
+}
+"""What the field calls a column, in files for other programs."""
+
+
 def above(hull: str) -> str:
     """Column of the energy above one hull by its name ('dft', 'potential', …)."""
     return ABOVE_EACH.replace("*", hull)

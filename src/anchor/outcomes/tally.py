@@ -7,9 +7,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from anchor.config import Evaluation
-from anchor.outcomes.columns import ABOVE, DEFINITIONS
+from anchor.outcomes.columns import ABOVE, DEFINITIONS, NEAR_HULL, ON_HULL
 
-NAMES = ("valid", "unique", "novel", "metastable", "stable", "msun", "sun", "known", "known_anywhere")
+LABELS = {
+    "valid": "valid",
+    "unique": "unique formulas",
+    "novel": "valid and novel",
+    "metastable": f"valid, {NEAR_HULL}",
+    "stable": f"valid, {ON_HULL}",
+    "msun": "MSUN: metastable, unique, novel",
+    "sun": "SUN: stable, unique, novel",
+    "known": "valid, formula in the reference",
+    "known_anywhere": "valid, formula known already",
+}
+"""What is counted, and what people read beside the count."""
+NAMES = tuple(LABELS)
 
 
 @dataclass

@@ -14,8 +14,9 @@ remembered, so a campaign that goes on from saved weights is bit for bit the one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import torch
@@ -33,6 +34,9 @@ from anchor.policy.network import CompositionPolicy
 from anchor.policy.rollout import Context, h_max, sample_context
 from anchor.random import generator, torch_generator
 
+if TYPE_CHECKING:
+    from anchor.crystals.crystals import Crystals
+
 
 @dataclass(frozen=True, eq=False)
 class Scores:
@@ -48,10 +52,6 @@ class Scores:
     include: NDArray[np.bool_] | None = None
 
 
-Score = Callable[[Compositions, Context], Scores]
-"""Rewards of one group of compositions under its context."""
-
-
 @dataclass(frozen=True, eq=False)
 class Proposal:
     """Groups of compositions, one context each; rows of one group are consecutive.
@@ -60,22 +60,51 @@ class Proposal:
         contexts: One per group.  # [groups]
         compositions: All actions.  # [groups · G]
         group_size: G.
+        crystals: One per action, of whoever proposes crystals as well; None: a prior makes them.
     """
 
     step: int
     contexts: list[Context]
     compositions: Compositions
     group_size: int
+    crystals: Crystals | None = None
 
     @property
-    def log_prob_by_head(self) -> NDArray[np.float64]:
-        """Log-probabilities of the four heads; NaN where no policy proposed.  # [groups · G, 4]"""
-        return np.full((len(self.compositions), len(HEADS)), np.nan)
+    def log_probs(self) -> dict[str, NDArray[np.float64]]:
+        """Log-probabilities by the name of the decision; none of what nobody learned.  # [groups · G]"""
+        return {}
 
-    def group(self, index: int) -> tuple[Compositions, Context]:
-        """Compositions and context of one group."""
-        rows = slice(index * self.group_size, (index + 1) * self.group_size)
-        return self.compositions[rows], self.contexts[index]
+    def groups(self) -> Iterator[tuple[Compositions, Context]]:
+        """Compositions and context of each group."""
+        for rows, context in zip(self._rows(), self.contexts, strict=True):
+            yield self.compositions[rows], context
+
+    def crystal_groups(self) -> list[Crystals] | None:
+        """The crystals of each group, where crystals were proposed."""
+        return None if self.crystals is None else [self.crystals[rows] for rows in self._rows()]
+
+    def _rows(self) -> list[slice]:
+        size = self.group_size
+        return [slice(start, start + size) for start in range(0, size * len(self.contexts), size)]
+
+
+Score = Callable[[Proposal], Sequence[Scores]]
+"""Rewards of all groups of a proposal, handed over at once."""
+
+
+def each_group(score: Callable[[Compositions, Context], Scores]) -> Score:
+    """Rewards of single groups as those of a whole proposal."""
+    return lambda proposal: [score(*group) for group in proposal.groups()]
+
+
+class Proposer(Protocol):
+    """Who proposes and hears the rewards: a `Learner`, or a source that learns nothing."""
+
+    def step(self, step: int, score: Score) -> tuple[Proposal, dict[str, float]]:
+        """One step of Algorithm 1; returns what was proposed, and what happened, by name."""
+
+    def state(self) -> bytes:
+        """All that it remembers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,12 +116,13 @@ class Rollout(Proposal):
         actions: The compositions with their masks, as the update needs them.
     """
 
-    evaluation: Evaluation
-    actions: Actions
+    evaluation: Evaluation = field(kw_only=True)
+    actions: Actions = field(kw_only=True)
 
     @property
-    def log_prob_by_head(self) -> NDArray[np.float64]:
-        return self.evaluation.log_prob_by_head.double().cpu().numpy()
+    def log_probs(self) -> dict[str, NDArray[np.float64]]:
+        by_head = self.evaluation.log_prob_by_head.double().cpu().numpy()
+        return dict(zip(HEADS, by_head.T, strict=True))
 
 
 @dataclass(eq=False)
@@ -127,11 +157,10 @@ class Learner:
         """Policy weights and Adam's moments (safetensors)."""
         return weights.save(self.policy, self.optimiser)
 
-    def step(self, step: int, score: Score) -> tuple[Rollout, list[Scores], dict[str, float]]:
+    def step(self, step: int, score: Score) -> tuple[Rollout, dict[str, float]]:
         """One step of Algorithm 1: rollout, scoring, update."""
         rollout = self.rollout(step)
-        scores = [score(*rollout.group(index)) for index in range(len(rollout.contexts))]
-        return rollout, scores, self.update(rollout, scores)
+        return rollout, self.update(rollout, score(rollout))
 
     def rollout(self, step: int) -> Rollout:
         """Contexts, and G compositions for each from the current policy. No gradients."""
@@ -153,7 +182,7 @@ class Learner:
         actions = Actions.prepare(compositions, conditions, self.limits)
         with torch.no_grad():
             old = evaluate(self.policy, actions)
-        return Rollout(step, contexts, compositions, config.group_size, old, actions)
+        return Rollout(step, contexts, compositions, config.group_size, evaluation=old, actions=actions)
 
     def update(self, rollout: Rollout, scores: Sequence[Scores]) -> dict[str, float]:
         """K clipped epochs on a scored rollout; returns what happened, by name."""

@@ -6,7 +6,6 @@ same contexts w, same prior, relaxation, reward, ledger and report. Nothing is u
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,7 +18,7 @@ from anchor.chemistry.spaces import sample_neutral, sample_random
 from anchor.config import Config
 from anchor.errors import InputError
 from anchor.policy.constraints import Limits
-from anchor.policy.grpo import Proposal, Scores, reward_metrics, stack_scores
+from anchor.policy.grpo import Proposal, Score, reward_metrics, stack_scores
 from anchor.policy.rollout import sample_context
 from anchor.random import generator
 
@@ -43,6 +42,11 @@ class Untrained:
     limits: Limits
     config: Config
 
+    def step(self, step: int, score: Score) -> tuple[Proposal, dict[str, float]]:
+        """Propose and hear the rewards; there is nothing to learn from them."""
+        proposal = self.rollout(step)
+        return proposal, reward_metrics(*stack_scores(score(proposal), proposal))
+
     def rollout(self, step: int) -> Proposal:
         """Contexts as a learner would have them, but without sub-groups, and G compositions for each."""
         seed, reward, size = self.config.run.seed, self.config.reward, self.config.grpo.group_size
@@ -58,10 +62,6 @@ class Untrained:
             contexts.append(context)
             drawn.append(draw_within(self.source, size, self.limits, generator(seed, "actions", step, group)))
         return Proposal(step, contexts, Compositions.concatenate(drawn), size)
-
-    def update(self, proposal: Proposal, scores: Sequence[Scores]) -> dict[str, float]:
-        """Nothing to learn: the rewards' metrics alone."""
-        return reward_metrics(*stack_scores(scores, proposal))
 
     def state(self) -> bytes:
         """Nothing to remember."""

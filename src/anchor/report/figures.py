@@ -9,18 +9,11 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from anchor.outcomes.tally import split_time
+from anchor.outcomes.tally import LABELS, split_time
 from anchor.report.curves import Curve
 
 COLORS = ("#1b6ca8", "#d1495b", "#2a9d8f", "#e9a23b", "#6d597a", "#8d99ae")
-RATES = (
-    ("valid", "valid"),
-    ("novel", "novel"),
-    ("metastable", "E_hull ≤ 0.1 eV/atom"),
-    ("stable", "E_hull ≤ 0"),
-    ("msun", "MSUN"),
-    ("sun", "SUN"),
-)
+RATES = tuple((name, LABELS[name]) for name in ("valid", "novel", "metastable", "stable", "msun", "sun"))
 TERMS = (
     ("stability", "stability"),
     ("novelty", "novelty"),
@@ -30,8 +23,7 @@ TERMS = (
     ("reward", "reward"),
 )
 KNOWN = (
-    ("known", "formula in the reference"),
-    ("known_anywhere", "formula known anywhere"),
+    *((name, LABELS[name]) for name in ("known", "known_anywhere")),
     ("history", "formula found before in this run"),
 )
 

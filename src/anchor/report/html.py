@@ -12,7 +12,8 @@ from plotly.offline import get_plotlyjs
 
 from anchor.config import Config
 from anchor.errors import AnchorError
-from anchor.outcomes.tally import Tally
+from anchor.outcomes.columns import ABOVE
+from anchor.outcomes.tally import LABELS, Tally
 from anchor.report.crystal_view import crystal_figure
 from anchor.report.curves import CURVE_COLUMNS, campaign_curves
 from anchor.report.figures import entropy_figure, known_figure, rates_figure, reward_figure, time_figure
@@ -99,20 +100,9 @@ def _entropy(steps: Sequence[dict[str, Any]], config: Config) -> list[str]:
 
 
 def _counts(tally: Tally) -> str:
-    labels = {
-        "valid": "valid (bonds and charges)",
-        "unique": "unique reduced formulas",
-        "novel": "valid and novel",
-        "metastable": f"valid, at most {tally.definitions.metastable_below} eV/atom above the hull",
-        "stable": "valid, on or below the hull",
-        "msun": "MSUN: metastable, unique, novel",
-        "sun": "SUN: stable, unique, novel",
-        "known": "valid, formula in the reference",
-        "known_anywhere": "valid, formula known in reference, Materials Project or OQMD",
-    }
     rows = "".join(
         f"<tr><td>{_text(label)}<td class=n>{tally.counts[name]}<td class=n>{100 * tally.rate(name):.1f} %"
-        for name, label in labels.items()
+        for name, label in LABELS.items()
     )
     states = ", ".join(f"{count} {_text(status)}" for status, count in sorted(tally.status.items()))
     note = (
@@ -133,8 +123,8 @@ def _finds_table(finds: Sequence[dict[str, Any]], potential: str) -> str:
     )
     rows = "".join(
         f"<tr><td>{_formula(r['formula'])}<td>{_text(r['spacegroup'])}"
-        f"<td class=n>{_energy(r['energy_above_hull_ev_per_atom'])}"
-        f"<td class=n>{_energy(r['energy_above_dft_hull_ev_per_atom'])}"
+        f"<td class=n>{_energy(r[ABOVE])}"
+        f"<td class=n>{_energy(r['energy_above_each_hull_ev_per_atom'].get('dft'))}"
         f"<td class=n>{r['novelty_reference']:.2f}<td class=n>{r['n_atoms']}<td>{_text(r['relaxation'])}"
         for r in finds
     )
@@ -149,7 +139,7 @@ def _crystal(row: dict[str, Any]) -> str:
     figure = crystal_figure(decode_crystal(row["crystal"]), size=330)
     return (
         f"<div class=crystal><b>{_formula(row['formula'])}</b> {_text(row['spacegroup'])}, "
-        f"{_energy(row['energy_above_hull_ev_per_atom'])} eV/atom{_figure(figure)}</div>"
+        f"{_energy(row[ABOVE])} eV/atom{_figure(figure)}</div>"
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from anchor.errors import InputError
+from anchor.outcomes.tally import LABELS
 from anchor.report.summary import Run
 
 COLORS = ("#1b6ca8", "#d1495b", "#2a9d8f", "#e9a23b", "#6d597a", "#8d99ae")
@@ -21,8 +22,8 @@ PART_COLORS = {
 }
 PANELS = (
     ("valid", "Valid", "% of proposed"),
-    ("metastable", "Within 0.1 eV/atom of the hull", "% of proposed"),
-    ("msun", "MSUN: metastable, unique, novel", "% of proposed"),
+    ("metastable", LABELS["metastable"].capitalize(), "% of proposed"),
+    ("msun", LABELS["msun"], "% of proposed"),
     ("found", "MSUN found so far", "candidates"),
     ("reward", "Reward", "mean"),
     ("stability", r"Stability $s_\mathrm{stab}$", "mean of valid"),

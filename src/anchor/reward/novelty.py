@@ -6,7 +6,7 @@ those the search itself has found. The lower of the two scores counts; then the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -125,3 +125,18 @@ def adaptive_novelty(
     else:
         branch, value = "bootstrap", bootstrap
     return NoveltyScore(value, against_reference, against_history, branch)
+
+
+def reference_novelty(
+    formulas: Sequence[str], embeddings: NDArray[np.float64], reference: EmbeddingIndex, *, k_nn: int = 10
+) -> list[NoveltyScore]:
+    """Novelty against the reference alone, as evaluations have it (app:eval_protocol).
+
+    Args:
+        formulas: Reduced formulas.  # n
+        embeddings: RDF embeddings.  # [n, d]
+        reference: The fixed index.
+        k_nn: Neighbours.
+    """
+    found = zip(formulas, embeddings, strict=True)
+    return [adaptive_novelty(formula, z, reference, None, k_nn=k_nn) for formula, z in found]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,9 +13,9 @@ from pymatgen.core import Structure
 from anchor.chemistry.composition import Compositions
 from anchor.config import Novelty as NoveltyConfig
 from anchor.config import Reward as RewardConfig
-from anchor.crystals.crystals import Crystals
-from anchor.gates.paper import BondCheck, check_bonds
 from anchor.matching.flags import StructureFlags
+from anchor.outcomes.columns import ABOVE
+from anchor.outcomes.table import Outcomes
 from anchor.reward.diversity import comp_kernel, diversity, struct_kernel
 from anchor.reward.novelty import EmbeddingIndex, History, adaptive_novelty
 from anchor.reward.objectives import Objective
@@ -63,27 +63,6 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Realisation:
-    """What became of a group of G compositions, up to the point where scoring begins.
-
-    Attributes:
-        charge_ok: Charge-neutral.  # [G]
-        member: Which composition each realised crystal belongs to, ascending.  # [m], m <= G
-        crystals: Relaxed crystals.  # m of them
-        relaxed: False where the relaxation failed: such a crystal is invalid.  # [m]
-        energy_above_hull: eV/atom, signed; NaN where it could not be computed.  # [m]
-        excluded: Not the composition's fault (no reference energy, infrastructure): no reward.  # [G]
-    """
-
-    charge_ok: NDArray[np.bool_]
-    member: NDArray[np.int64]
-    crystals: Crystals
-    relaxed: NDArray[np.bool_]
-    energy_above_hull: NDArray[np.float64]
-    excluded: NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
 class GroupScores:
     """Everything scoring decided, one row per composition; NaN where a term was not computed.
 
@@ -91,8 +70,6 @@ class GroupScores:
         formulas: Reduced formulas.
         valid: Passed the gate and was relaxed.  # [G]
         include: Takes part in the group's mean, spread and update.  # [G]
-        bonds: Bond check of the realised crystals.  # m of them
-        embeddings: RDF embeddings of the realised crystals.  # [m, n_bins]
         objectives: m(c): stability, novelty, d_struct, d_comp, own objectives.  # [G, n_objectives]
         novelty_reference: CAN against the reference.  # [G]
         novelty_history: CAN against the history.  # [G]
@@ -105,8 +82,6 @@ class GroupScores:
     formulas: list[str]
     valid: NDArray[np.bool_]
     include: NDArray[np.bool_]
-    bonds: BondCheck
-    embeddings: NDArray[np.float64]
     objectives: NDArray[np.float64]
     novelty_reference: NDArray[np.float64]
     novelty_history: NDArray[np.float64]
@@ -121,49 +96,52 @@ class GroupScorer:
     """Scores groups under one configuration; the memory it is given grows with every group.
 
     Attributes:
-        thresholds: θ_ab, Å (eq:bond-thresh).  # [Z, Z]
         index: Fixed novelty reference.
-        embed: RDF embedding of a batch.  # Crystals -> [n, n_bins]
         struct_bandwidth: Bandwidth of K_struct.
         novelty: Novelty settings.
         settings: Reward settings.
         objectives: Own objectives, in the order of `settings.objectives`.
         flags: Binary novelty and creativity; needed for those novelty modes only.
-        gate: Replaces the paper's gate (LeMat-GenBench's, for instance).  # Crystals -> bool [n]
     """
 
-    thresholds: NDArray[np.float64]
     index: EmbeddingIndex
-    embed: Callable[[Crystals], NDArray[np.float64]]
     struct_bandwidth: float
     novelty: NoveltyConfig
     settings: RewardConfig
     objectives: Sequence[Objective] = ()
     flags: StructureFlags | None = None
-    gate: Callable[[Crystals], NDArray[np.bool_]] | None = None
 
     def score(
-        self, compositions: Compositions, realised: Realisation, weights: NDArray[np.float64], memory: Memory
+        self,
+        compositions: Compositions,
+        outcomes: Outcomes,
+        embeddings: NDArray[np.float64],
+        weights: NDArray[np.float64],
+        memory: Memory,
     ) -> GroupScores:
-        """ScoreGroup of Algorithm 1: gate, stability, novelty in sampling order, diversity, reward."""
-        size, member = len(compositions), realised.member
-        formulas = compositions.formulas
-        bonds = check_bonds(realised.crystals, self.thresholds)
-        embeddings = self.embed(realised.crystals)
+        """ScoreGroup of Algorithm 1: stability, novelty in sampling order, diversity, reward.
 
-        passed = bonds.ok & realised.charge_ok[member] if self.gate is None else self.gate(realised.crystals)
-        valid = np.zeros(size, dtype=bool)
-        valid[member] = passed & realised.relaxed
-        valid &= ~realised.excluded
+        Args:
+            compositions: The group's actions.  # G
+            outcomes: As the judge left them, gate included; "not scored" is not the composition's fault (no
+                reference energy, a fault of the machine): no reward.  # G rows, m crystals
+            embeddings: RDF embeddings of the crystals.  # [m, n_bins]
+            weights: w.
+            memory: Grows.
+        """
+        size, member = len(compositions), outcomes.at
+        formulas = compositions.formulas
+        excluded = (outcomes["status"] == "not scored").filled(False)
+        valid = outcomes.flags("valid") & ~excluded
 
         terms = np.full((size, len(BUILT_IN) + len(self.objectives)), np.nan)
-        terms[member, 0] = stability_score(realised.energy_above_hull)
-        novelty = self._novelty(formulas, valid, realised, embeddings, memory)
+        terms[member, 0] = stability_score(outcomes.numbers(ABOVE)[member])
+        novelty = self._novelty(formulas, valid, outcomes, embeddings, memory)
         terms[:, 1] = novelty.value
         terms[member, 2] = diversity(struct_kernel(embeddings, self.struct_bandwidth))
         terms[:, 3] = diversity(comp_kernel(compositions))
         chosen = np.flatnonzero(valid[member])
-        structures = realised.crystals[chosen].to_structures() if self.objectives else []
+        structures = outcomes.crystals[chosen].to_structures() if self.objectives else []
         for column, objective in enumerate(self.objectives, start=len(BUILT_IN)):
             terms[member[chosen], column] = objective(structures)
 
@@ -174,30 +152,28 @@ class GroupScorer:
         return GroupScores(
             formulas=formulas,
             valid=valid,
-            include=~realised.excluded,
-            bonds=bonds,
-            embeddings=embeddings,
+            include=~excluded,
             objectives=terms,
             novelty_reference=novelty.against_reference,
             novelty_history=novelty.against_history,
             branch=novelty.branch,
             n_f=n_f,
             bonus=bonus,
-            reward=np.where(realised.excluded, np.nan, value),
+            reward=np.where(excluded, np.nan, value),
         )
 
     def _novelty(
         self,
         formulas: list[str],
         valid: NDArray[np.bool_],
-        realised: Realisation,
+        outcomes: Outcomes,
         embeddings: NDArray[np.float64],
         memory: Memory,
     ) -> _GroupNovelty:
         """Score valid members in sampling order; each raises its formula's count and joins the history."""
         result = _GroupNovelty.empty(len(formulas))
         settings, earlier = self.novelty, list[tuple[str, Structure]]()
-        for row, i in enumerate(realised.member.tolist()):
+        for row, i in enumerate(outcomes.at.tolist()):
             if not valid[i]:
                 continue
             formula, z = formulas[i], embeddings[row]
@@ -224,7 +200,7 @@ class GroupScorer:
                 result.value[i] = score.against_reference if known else settings.bootstrap
             else:
                 assert self.flags is not None, "novelty modes 'binary' and 'creativity' need structure flags"
-                structure = realised.crystals[row].to_structures()[0]
+                structure = outcomes.crystals[row].to_structures()[0]
                 siblings = [s for f, s in earlier if f == formula]
                 measure = self.flags.binary if settings.mode == "binary" else self.flags.creativity
                 result.value[i] = measure(formula, structure, siblings)

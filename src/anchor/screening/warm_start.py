@@ -39,7 +39,7 @@ from anchor.config import Config, load_config
 from anchor.hull.hull import Hull
 from anchor.policy.constraints import Limits
 from anchor.policy.distribution import Actions, Conditions, evaluate, sample
-from anchor.policy.grpo import Learner, Scores
+from anchor.policy.grpo import Learner, Proposal, Scores
 from anchor.policy.network import CompositionPolicy
 from anchor.policy.rollout import Context, evaluation_context, h_max
 from anchor.priors.templates import TemplatePrior
@@ -171,17 +171,22 @@ class FreeReward:
         config: Weights of the reward.
         recent: Formulas of the last neutral proposals, in order.
         counts: How often each is among them.
-        last: What was said about the last group.
+        last: What was said about the groups of the last step.
     """
 
     estimator: Estimator
     config: Config
     recent: deque[str] = field(default_factory=deque)
     counts: Counter[str] = field(default_factory=Counter)
-    last: Estimate | None = None
+    last: list[Estimate] = field(default_factory=list)
 
-    def __call__(self, compositions: Compositions, context: Context) -> Scores:
-        estimate = self.last = self.estimator(compositions)
+    def __call__(self, proposal: Proposal) -> list[Scores]:
+        self.last = []
+        return [self._group(compositions, context) for compositions, context in proposal.groups()]
+
+    def _group(self, compositions: Compositions, context: Context) -> Scores:
+        estimate = self.estimator(compositions)
+        self.last.append(estimate)
         first = np.zeros(len(compositions), dtype=bool)  # proposal of the formula
         for i in np.flatnonzero(estimate.neutral).tolist():
             formula = estimate.formulas[i]
@@ -240,12 +245,9 @@ def warm_start(
     curve: list[dict[str, Any]] = []
     sums: Counter[str] = Counter()
     for step in range(-(-config.run.structures // per_step)):
-        rollout = learner.rollout(step)
-        scores = []
-        for index in range(len(rollout.contexts)):
-            scores.append(score(*rollout.group(index)))
-            sums.update(_sums(score.last))
-        metrics = learner.update(rollout, scores)
+        _, metrics = learner.step(step, score)
+        for estimate in score.last:
+            sums.update(_sums(estimate))
         sums.update({"steps": 1, **{n: metrics[n] for n in ("reward_mean", "entropy_fraction", "beta")}})
         done = (step + 1) * per_step
         if sums["n"] >= window or done >= config.run.structures:
@@ -319,8 +321,7 @@ def write_card(path: Path, card: Mapping[str, Any]) -> None:
     path.write_text(text + "\n")
 
 
-def _sums(estimate: Estimate | None) -> dict[str, float]:
-    assert estimate is not None, "the reward has scored a group"
+def _sums(estimate: Estimate) -> dict[str, float]:
     return {
         "n": len(estimate.formulas),
         "neutral": int(estimate.neutral.sum()),

@@ -11,28 +11,29 @@ of one that was not.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from anchor.clock import Clock
 from anchor.config import Config
 from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError
-from anchor.policy.grpo import Learner, Proposal, Scores, group_advantages
+from anchor.outcomes.checks import Checks
+from anchor.policy.grpo import Learner, Proposal, Proposer, Scores, group_advantages
 from anchor.policy.untrained import Untrained
 from anchor.policy.weights import load_policy
-from anchor.reference.bonds import passes_by_floor_only
 from anchor.reward.novelty import History
-from anchor.reward.score import GroupScorer, GroupScores, Memory
+from anchor.reward.score import GroupScores, Memory
 from anchor.search.draw import policy_file
 from anchor.search.environment import Environment
 from anchor.search.ledger import Ledger, candidates, decode_crystal
-from anchor.search.realise import RealisedGroup
-from anchor.search.rows import candidate_row, plain
+from anchor.search.realise import Realised
+from anchor.search.rows import candidate_rows, plain
 
 
 @dataclass(frozen=True)
@@ -54,14 +55,6 @@ class StepReport:
     seconds: dict[str, float]
 
 
-class Proposer(Protocol):
-    """Who proposes compositions and hears their rewards: a `Learner`, or an `Untrained` source."""
-
-    def rollout(self, step: int) -> Any: ...
-    def update(self, rollout: Any, scores: Sequence[Scores]) -> dict[str, float]: ...
-    def state(self) -> bytes: ...
-
-
 class Campaign:
     """One search run. Make it with `start` or `resume`."""
 
@@ -70,7 +63,7 @@ class Campaign:
         self.ledger = ledger
         self.environment = environment
         self.learner = learner
-        self.memory = recall(ledger, config, environment.scorer)
+        self.memory = recall(ledger, config, environment.checks)
         self.next_step = ledger.n_steps
         self._commit_seconds = 0.0
 
@@ -94,6 +87,7 @@ class Campaign:
                 `accept_changes` goes on all the same.
         """
         ledger = Ledger.open(location)
+        ledger.require_current()
         config = Config.model_validate(ledger.config)
         environment = environment or Environment.load(config)
         changes = _changes(ledger.identity, environment.identity())
@@ -147,90 +141,83 @@ class Campaign:
 
     def step(self) -> StepReport:
         """One step of Algorithm 1, stored before it returns."""
-        step, seconds = self.next_step, dict[str, float]()
-        clock = time.perf_counter()
-        rollout: Proposal = self.learner.rollout(step)
-        seconds["policy"] = time.perf_counter() - clock
-        realised, scored = [], []
-        for index in range(len(rollout.contexts)):
-            compositions, context = rollout.group(index)
-            group = self.environment.realiser(compositions, step=step, group=index)
-            clock = time.perf_counter()
-            scored.append(
-                self.environment.scorer.score(compositions, group.realisation, context.weights, self.memory)
-            )
-            _add(seconds, group.seconds | {"scoring": time.perf_counter() - clock})
-            realised.append(group)
-        clock = time.perf_counter()
-        metrics = self.learner.update(rollout, [Scores(s.reward, s.include) for s in scored])
-        seconds["policy"] += time.perf_counter() - clock
+        step, clock = self.next_step, Clock()
+        realised: list[Realised] = []
+        scored: list[GroupScores] = []
 
-        clock = time.perf_counter()
-        rows = self._rows(rollout, realised, scored)
+        def score(proposal: Proposal) -> list[Scores]:
+            groups = [compositions for compositions, _ in proposal.groups()]
+            crystals = proposal.crystal_groups()
+            realised.extend(self.environment.realiser(groups, step=step, crystals=crystals, clock=clock))
+            with clock.part("scoring"):
+                for (compositions, context), group in zip(proposal.groups(), realised, strict=True):
+                    found = self.environment.scorer.score(
+                        compositions, group.outcomes, group.embeddings, context.weights, self.memory
+                    )
+                    scored.append(found)
+            return [Scores(found.reward, found.include) for found in scored]
+
+        began = time.perf_counter()
+        proposal, metrics = self.learner.step(step, score)
+        others = sum(spent for part, spent in clock.items() if part != "potential")  # it is in "relaxation"
+        clock["policy"] = time.perf_counter() - began - others
+
+        began = time.perf_counter()
+        rows = self._rows(proposal, realised, scored)
         structures = self.structures + len(rows)
         contexts = [
             {"weights": c.weights.tolist(), "subgroup": np.flatnonzero(c.subgroup).tolist()}
-            for c in rollout.contexts
+            for c in proposal.contexts
         ]
         keep = (step + 1) % self.config.run.keep_policy_every == 0
         # A row cannot hold the time of its own commit: it holds that of the commit before it in this process.
-        seconds["database"] = time.perf_counter() - clock + self._commit_seconds
+        clock["database"] = time.perf_counter() - began + self._commit_seconds
         summary = {
             "step": step,
             "structures": structures,
             "contexts": contexts,
             "metrics": metrics,
-            "seconds": seconds,
+            "seconds": dict(clock),
         }
-        clock = time.perf_counter()
+        began = time.perf_counter()
         self.ledger.commit_step(summary, rows, self.learner.state(), keep=keep)
-        self._commit_seconds = time.perf_counter() - clock
+        self._commit_seconds = time.perf_counter() - began
         self.next_step += 1
-        return StepReport(step, structures, rows, metrics, seconds)
+        return StepReport(step, structures, rows, metrics, dict(clock))
 
     def _rows(
-        self, rollout: Proposal, realised: list[RealisedGroup], scored: list[GroupScores]
+        self, proposal: Proposal, realised: list[Realised], scored: list[GroupScores]
     ) -> list[dict[str, Any]]:
         """The step's candidates, one row each, nothing left out."""
-        log_prob = rollout.log_prob_by_head
         rewards = np.stack([np.nan_to_num(s.reward) for s in scored])
         include = np.stack([s.include for s in scored])
         floor = self.config.grpo.advantage_std_floor
         advantage = np.where(include, group_advantages(rewards, include, std_floor=floor), np.nan)
-        rows = []
-        for index, (group, scores) in enumerate(zip(realised, scored, strict=True)):
-            compositions, _ = rollout.group(index)
-            by_floor = passes_by_floor_only(
-                group.realisation.crystals,
-                self.environment.reference.bonds,
-                floor=self.config.gate.fallback_distance,
-            )
-            own, gate = self.config.reward.objectives, self.config.gate.name
-            for member in range(len(compositions)):
-                number = index * rollout.group_size + member
-                row = candidate_row(
-                    compositions, member, group, scores, bonds_by_floor=by_floor, own=own, gate=gate
-                )
+        log_probs, known = proposal.log_probs, self.environment.reference.known
+        rows: list[dict[str, Any]] = []
+        for index, ((compositions, _), group, scores) in enumerate(
+            zip(proposal.groups(), realised, scored, strict=True)
+        ):
+            own = self.config.reward.objectives
+            for row in candidate_rows(compositions, group, scores, own=own):
+                number = len(rows)
                 row |= {
                     "id": self.structures + number,
-                    "step": rollout.step,
+                    "step": proposal.step,
                     "group_index": index,
-                    "logp_k": log_prob[number, 0],
-                    "logp_elements": log_prob[number, 1],
-                    "logp_atoms": log_prob[number, 2],
-                    "logp_stoichiometry": log_prob[number, 3],
-                    "advantage": advantage[index, member],
-                    "known_in": ",".join(sorted(self.environment.reference.known(scores.formulas[member]))),
+                    "log_probs": {name: float(values[number]) for name, values in log_probs.items()},
+                    "advantage": plain(advantage[index, row["member"]]),
+                    "known_in": ",".join(sorted(known(row["formula"]))),
                 }
-                rows.append({name: plain(value) for name, value in row.items()})
+                rows.append(row)
         return rows
 
 
-def recall(ledger: Ledger, config: Config, scorer: GroupScorer) -> Memory:
+def recall(ledger: Ledger, config: Config, checks: Checks) -> Memory:
     """History and counts of a stored campaign, rebuilt from its valid candidates in sampling order."""
     memory = Memory(history=History(cap=config.novelty.history_cap))
     rows = list(ledger.rows(["formula", "relaxed"], where=candidates.c.valid.is_(True)))
-    embeddings = scorer.embed(Crystals.concatenate(decode_crystal(row["relaxed"]) for row in rows))
+    embeddings = checks.embed(Crystals.concatenate(decode_crystal(row["relaxed"]) for row in rows), None)
     for row, z in zip(rows, embeddings, strict=True):
         memory.counts[row["formula"]] += 1
         memory.history.append(row["formula"], z)
@@ -259,8 +246,3 @@ def _short(value: Any) -> str:
     if isinstance(value, dict):
         return f"{value['name']} ({value['hash'][:12]})"
     return str(value)[:12]
-
-
-def _add(total: dict[str, float], part: dict[str, float]) -> None:
-    for name, seconds in part.items():
-        total[name] = total.get(name, 0.0) + seconds

@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 from dataclasses import dataclass
-from functools import partial
 from importlib import metadata as packages
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 import anchor
 from anchor.config import Config
-from anchor.crystals.crystals import Crystals
-from anchor.crystals.rdf import N_BINS, R_MAX, rdf_embedding
+from anchor.crystals.rdf import N_BINS, R_MAX
 from anchor.errors import InputError
-from anchor.gates.lemat import LematGate
-from anchor.gates.paper import bond_thresholds
-from anchor.hull.references import load_hull
+from anchor.hull.references import PotentialHull, load_hull
 from anchor.matching.flags import StructureFlags
+from anchor.outcomes.checks import Checks
+from anchor.outcomes.judge import Judge, Relaxing
 from anchor.policy.constraints import Limits
 from anchor.potentials.base import Potential
 from anchor.potentials.registry import load_potential
 from anchor.priors import Prior, load_prior
-from anchor.reference.bonds import radius_floor
 from anchor.reference.index import RdfIndex
 from anchor.reference.reference import Reference, load_reference
 from anchor.relax.parallel import Relaxer, cores
 from anchor.reward.objectives import load_objective
 from anchor.reward.score import GroupScorer
+from anchor.search.identity import code_hash
 from anchor.search.realise import Realiser
 
 
@@ -42,11 +37,21 @@ class Environment:
 
     reference: Reference
     prior: Prior
-    potential: Potential
+    judge: Judge
+    hull: PotentialHull
     realiser: Realiser
     scorer: GroupScorer
     limits: Limits
     threads: int
+
+    @property
+    def potential(self) -> Potential:
+        return self.judge.potential
+
+    @property
+    def checks(self) -> Checks:
+        assert self.judge.checks is not None, "a campaign's judge has a gate"
+        return self.judge.checks
 
     @classmethod
     def load(
@@ -68,9 +73,13 @@ class Environment:
         hull = load_hull(potential, config.hull.kind)
         searchable = None if config.action_space.allow_loose_references else hull.searchable_elements
         limits = Limits.from_config(config.action_space, searchable=searchable)
-        scorer = make_scorer(config, reference)
-        realiser = Realiser(prior, Relaxer(potential, workers=workers, threads=threads), hull, config)
-        return cls(reference, prior, potential, realiser, scorer, limits, threads)
+        settings = config.relax.model_dump(exclude={"potential"})
+        checks = Checks.from_config(config, reference)
+        relaxer = Relaxer(potential, workers=workers, threads=threads)
+        judge = Judge(relaxer, hull, Relaxing(**settings), checks)
+        realiser = Realiser(prior, judge, hull.elements, config)
+        scorer = make_scorer(config, reference, checks)
+        return cls(reference, prior, judge, hull, realiser, scorer, limits, threads)
 
     def identity(self) -> dict[str, Any]:
         """What decides a campaign's numbers beside its config."""
@@ -80,7 +89,7 @@ class Environment:
             "reference": self.reference.hash,
             "prior": {"name": self.prior.name, "hash": self.prior.hash},
             "potential": {"name": self.potential.name, "hash": self.potential.checkpoint_hash},
-            "hull": self.realiser.hull.identity.hash,
+            "hull": self.hull.identity.hash,
             "threads": self.threads,
             "python": platform.python_version(),
             "packages": {
@@ -89,45 +98,22 @@ class Environment:
         }
 
 
-def make_scorer(config: Config, reference: Reference) -> GroupScorer:
+def make_scorer(config: Config, reference: Reference, checks: Checks) -> GroupScorer:
     """The reward of a config on a reference."""
-    gate, novelty = config.gate, config.novelty
-    fallback: float | NDArray[np.float64] = gate.fallback_distance
-    if gate.fallback == "radii":
-        fallback = radius_floor()
+    novelty = config.novelty
     flags = None
     if novelty.mode in ("binary", "creativity"):
         flags = StructureFlags(
             lambda formula: reference.crystals[np.flatnonzero(reference.formulas == formula)].to_structures()
         )
-    embed = partial(_embed, r_max=novelty.r_max, n_bins=novelty.n_bins, primitive=novelty.primitive)
     index = reference.rdf
     if (novelty.r_max, novelty.n_bins, novelty.primitive) != (R_MAX, N_BINS, False):  # not what is bundled
-        index = RdfIndex(embed(reference.crystals), reference.formulas.tolist())
+        index = RdfIndex(checks.embed(reference.crystals, None), reference.formulas.tolist())
     return GroupScorer(
-        thresholds=bond_thresholds(reference.bonds.minimum, tolerance=gate.bond_tolerance, fallback=fallback),
         index=index,
-        embed=embed,
         struct_bandwidth=config.reward.struct_bandwidth or index.struct_bandwidth,
         novelty=novelty,
         settings=config.reward,
         objectives=[load_objective(name) for name in config.reward.objectives],
         flags=flags,
-        gate=LematGate() if gate.name == "lemat" else None,
     )
-
-
-def code_hash() -> str:
-    """SHA-256 over the Python files that decide a campaign's numbers."""
-    digest = hashlib.sha256()
-    root = Path(anchor.__file__).parent
-    for path in sorted(root.rglob("*.py")):
-        if path.relative_to(root).parts[0] not in {"cli", "report", "evaluate", "studies"}:
-            digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
-    return digest.hexdigest()
-
-
-def _embed(crystals: Crystals, *, r_max: float, n_bins: int, primitive: bool) -> NDArray[np.float64]:
-    if primitive:
-        crystals = Crystals.from_structures([s.get_primitive_structure() for s in crystals.to_structures()])
-    return rdf_embedding(crystals, r_max=r_max, n_bins=n_bins)

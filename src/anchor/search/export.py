@@ -1,24 +1,24 @@
-"""A campaign's crystals in the formats other programs read."""
+"""A campaign's crystals and metrics as files that other programs read."""
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from anchor.crystals.crystals import Crystals
-from anchor.errors import InputError
+from anchor.errors import AnchorError, InputError
 from anchor.formats import write
+from anchor.outcomes.columns import ABOVE, ENERGY, FIELD_NAMES, FORMATION, above
 from anchor.search.ledger import Ledger, candidates, decode_crystal
+from anchor.search.loggers import jsonl_logger
 
-PROPERTIES = {
-    "energy_ev": "energy",
-    "energy_above_hull_ev_per_atom": "e_above_hull",
-    "formation_energy_ev_per_atom": "formation_energy_per_atom",
-    "novelty": "novelty",
-    "reward": "reward",
-}
-"""Ledger columns that go along, under the names of the field."""
+FIND_COLUMNS = (
+    "candidate", "formula", "spacegroup", "spacegroup_number", "n_atoms", ABOVE, FORMATION, ENERGY,
+    "novelty_reference", "bonds_ok", "relaxation",
+)  # fmt: skip
 
 
 def export(ledger: Ledger, path: Path, *, which: str = "finds", most: float | None = None) -> int:
@@ -37,15 +37,49 @@ def export(ledger: Ledger, path: Path, *, which: str = "finds", most: float | No
     else:
         raise InputError(f"'{which}' is not a set of crystals", "choose finds or valid")
     if most is not None:
-        energy = "energy_above_hull_ev_per_atom"
-        rows = [row for row in rows if row[energy] is not None and row[energy] <= most]
+        rows = [row for row in rows if row[ABOVE] is not None and row[ABOVE] <= most]
     if not rows:
         raise InputError(f"the campaign has no {which} to export", "run it longer, or export --which valid")
     crystals = Crystals.concatenate(decode_crystal(row["relaxed"]) for row in rows)
     ids = [f"anchor-{row.get('candidate', row.get('id'))}" for row in rows]
     properties = {
-        name: np.array([np.nan if row[column] is None else row[column] for row in rows], dtype=np.float64)
-        for column, name in PROPERTIES.items()
+        FIELD_NAMES.get(name, name): np.array(
+            [np.nan if row[name] is None else row[name] for row in rows], dtype=np.float64
+        )
+        for name in (ENERGY, ABOVE, FORMATION, "novelty", "reward")
     }
     write(path, crystals, ids, properties)
     return len(rows)
+
+
+def write_outputs(ledger: Ledger, folder: Path, finds: list[dict[str, Any]]) -> dict[str, Path]:
+    """Write the finds as CIF files and as a table, and the metrics of all steps; returns the places."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        metrics = folder / "metrics.jsonl"
+        jsonl_logger(ledger, metrics)
+        return {"finds": write_finds(finds, folder), "metrics": metrics}
+    except OSError as error:
+        raise AnchorError(
+            f"the results could not be written to '{folder}': {error}",
+            f"the ledger holds everything; write them again with: anchor export {folder}",
+        ) from error
+
+
+def write_finds(finds: list[dict[str, Any]], folder: Path) -> Path:
+    """finds.csv and finds/NN-FORMULA.cif, lowest energy above the hull first."""
+    cifs = folder / "finds"
+    cifs.mkdir(exist_ok=True)
+    for old in cifs.glob("*.cif"):
+        old.unlink()
+    hulls = list(dict.fromkeys(name for row in finds for name in row["energy_above_each_hull_ev_per_atom"]))
+    fields = ["cif", *FIND_COLUMNS, *(above(name) for name in hulls)]
+    with (folder / "finds.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=fields, extrasaction="ignore")
+        writer.writeheader()
+        for rank, row in enumerate(finds, start=1):
+            name = f"{rank:02d}-{row['formula']}.cif"
+            decode_crystal(row["crystal"]).to_structures()[0].to(filename=str(cifs / name))
+            each = {above(name): e for name, e in row["energy_above_each_hull_ev_per_atom"].items()}
+            writer.writerow({"cif": f"finds/{name}", **row, **each})
+    return folder / "finds.csv"

@@ -25,8 +25,9 @@ from sqlalchemy.exc import (
 
 from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError, InputError
+from anchor.outcomes.columns import ABOVE, column
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 APPLICATION_ID = 0x414E4352  # "ANCR" in a SQLite header: tells our files from anybody else's
 EXAMPLE_URL = "for example postgresql://user@host/database"
 NETWORK_FILE_SYSTEMS = {
@@ -69,6 +70,15 @@ steps = sa.Table(
     sa.Column("seconds", sa.JSON, nullable=False, comment="time by part, s; potential is inside relaxation"),
 )
 
+SQL = {"bool": sa.Boolean, "int": sa.Integer, "float": sa.Float, "text": sa.String}
+
+
+def _column(name: str, *, nullable: bool = True, index: bool | None = None) -> sa.Column[Any]:
+    """A column of the table of outcomes, as it is declared there."""
+    declared = column(name)
+    return sa.Column(name, SQL[declared.kind], nullable=nullable, index=index, comment=declared.about)
+
+
 candidates = sa.Table(
     "candidates",
     metadata,
@@ -76,46 +86,35 @@ candidates = sa.Table(
     sa.Column("step", sa.Integer, nullable=False, index=True),
     sa.Column("group_index", sa.Integer, nullable=False, comment="group within the step"),
     sa.Column("member", sa.Integer, nullable=False, comment="place within the group"),
-    sa.Column("formula", sa.String, nullable=False, index=True, comment="reduced formula f(c)"),
-    sa.Column(
-        "cell", sa.String, nullable=False, comment="composition as proposed, elements in sampled order"
-    ),
+    _column("formula", nullable=False, index=True),
+    _column("cell", nullable=False),
     sa.Column("n_elements", sa.Integer, nullable=False, comment="k"),
-    sa.Column("n_atoms", sa.Integer, nullable=False, comment="T"),
-    sa.Column("logp_k", sa.Float, comment="log-probability of k"),
-    sa.Column("logp_elements", sa.Float, comment="of the elements"),
-    sa.Column("logp_atoms", sa.Float, comment="of T"),
-    sa.Column("logp_stoichiometry", sa.Float, comment="of rho"),
-    sa.Column("charge_ok", sa.Boolean, comment="charge-neutral"),
-    sa.Column("bonds_ok", sa.Boolean, comment="no contact below its threshold"),
-    sa.Column("bond_ratio", sa.Float, comment="tightest distance over its threshold"),
-    sa.Column(
-        "bonds_by_floor", sa.Boolean, comment="a pair of elements never seen passes by the floor alone"
-    ),
-    sa.Column("valid", sa.Boolean, nullable=False),
+    _column("n_atoms", nullable=False),
+    sa.Column("log_probs", sa.JSON, comment="log-probability of each decision of whoever proposed it"),
+    _column("charge_ok"),
+    _column("bonds_ok"),
+    _column("bond_ratio"),
+    _column("bonds_by_floor"),
+    _column("valid", nullable=False),
     sa.Column("included", sa.Boolean, nullable=False, comment="takes part in the update"),
-    sa.Column(
-        "status", sa.String, nullable=False, comment="scored, invalid, not realised, failed, not scored"
-    ),
-    sa.Column("reason", sa.String, nullable=False, comment="why it is not 'scored'"),
-    sa.Column("generated", sa.LargeBinary, comment="crystal of the prior, see encode_crystal"),
+    _column("status", nullable=False),
+    _column("reason", nullable=False),
+    _column("made_by"),
+    sa.Column("generated", sa.LargeBinary, comment="crystal as it was made, see encode_crystal"),
     sa.Column("relaxed", sa.LargeBinary, comment="relaxed crystal"),
-    sa.Column("energy_ev", sa.Float, comment="potential energy of the relaxed cell, eV"),
-    sa.Column("relaxation", sa.String, comment="converged, capped, diverged, failed"),
-    sa.Column("relaxation_steps", sa.Integer),
-    sa.Column("evaluations", sa.Integer, comment="calls of the potential"),
-    sa.Column("max_force_ev_per_angstrom", sa.Float),
-    sa.Column("formation_energy_ev_per_atom", sa.Float),
-    sa.Column(
-        "energy_above_hull_ev_per_atom", sa.Float, comment="of the hull that decides the reward, signed"
-    ),
-    sa.Column("energy_above_dft_hull_ev_per_atom", sa.Float),
-    sa.Column("energy_above_potential_hull_ev_per_atom", sa.Float),
+    _column("energy_ev"),
+    _column("relaxation"),
+    _column("relaxation_steps"),
+    _column("evaluations"),
+    _column("max_force_ev_per_angstrom"),
+    _column("formation_energy_ev_per_atom"),
+    _column(ABOVE),
+    sa.Column("energy_above_each_hull_ev_per_atom", sa.JSON, comment="by the name of the hull, signed"),
     sa.Column("stability", sa.Float, comment="s_stab"),
-    sa.Column("novelty", sa.Float, comment="the novelty that was rewarded"),
+    _column("novelty"),
     sa.Column("novelty_reference", sa.Float, comment="CAN against the reference"),
     sa.Column("novelty_history", sa.Float, comment="CAN against the history"),
-    sa.Column("novelty_branch", sa.String, comment="bootstrap, reference, history, both"),
+    _column("novelty_branch"),
     sa.Column("d_struct", sa.Float),
     sa.Column("d_comp", sa.Float),
     sa.Column("own_objectives", sa.JSON, comment="name: value"),
@@ -123,9 +122,7 @@ candidates = sa.Table(
     sa.Column("count_bonus", sa.Float),
     sa.Column("reward", sa.Float, comment="r(c); null when excluded"),
     sa.Column("advantage", sa.Float, comment="A_i; null when excluded"),
-    sa.Column(
-        "known_in", sa.String, nullable=False, comment="sources that know the formula, comma-separated"
-    ),
+    _column("known_in", nullable=False),
 )
 
 states = sa.Table(
@@ -143,15 +140,52 @@ finds = sa.Table(
     sa.Column("crystal", sa.LargeBinary, nullable=False, comment="positions and cell relaxed"),
     sa.Column("spacegroup", sa.String, nullable=False, comment="symbol, spglib with symprec 0.05 Å"),
     sa.Column("spacegroup_number", sa.Integer, nullable=False),
-    sa.Column("relaxation", sa.String, nullable=False, comment="converged, capped, diverged, failed"),
-    sa.Column("energy_ev", sa.Float),
-    sa.Column("formation_energy_ev_per_atom", sa.Float),
-    sa.Column("energy_above_hull_ev_per_atom", sa.Float),
-    sa.Column("energy_above_dft_hull_ev_per_atom", sa.Float),
-    sa.Column("energy_above_potential_hull_ev_per_atom", sa.Float),
-    sa.Column("bonds_ok", sa.Boolean, nullable=False),
+    _column("relaxation", nullable=False),
+    _column("energy_ev"),
+    _column("formation_energy_ev_per_atom"),
+    _column(ABOVE),
+    sa.Column("energy_above_each_hull_ev_per_atom", sa.JSON, comment="by the name of the hull, signed"),
+    _column("bonds_ok", nullable=False),
+    _column("valid"),
     sa.Column("novelty_reference", sa.Float, comment="CAN of the final crystal against the reference"),
 )
+
+# Schema 1 (until 0.1): read, never written. It knew the policy's heads and two hulls by name, and nothing of
+# what is missing here.
+_OLD_HEADS = ("k", "elements", "atoms", "stoichiometry")
+_OLD_HULLS = ("dft", "potential")
+_OLD_COLUMNS = {
+    "log_probs": [f"logp_{head}" for head in _OLD_HEADS],
+    "energy_above_each_hull_ev_per_atom": [f"energy_above_{hull}_hull_ev_per_atom" for hull in _OLD_HULLS],
+    "made_by": [],
+    "valid": [],  # of finds
+}
+
+
+def _select(table: sa.Table, names: Sequence[str], version: int) -> list[sa.ColumnElement[Any]]:
+    """Columns to ask a table of this schema for."""
+    if version == SCHEMA_VERSION:
+        return [table.c[name] for name in names]
+    chosen: list[sa.ColumnElement[Any]] = []
+    for name in names:
+        if name in _OLD_COLUMNS and not (table is candidates and name == "valid"):
+            chosen += [sa.literal_column(f"{table.name}.{old}").label(old) for old in _OLD_COLUMNS[name]]
+        else:
+            chosen.append(table.c[name])
+    return chosen
+
+
+def _renewed(row: dict[str, Any], names: Sequence[str], version: int) -> dict[str, Any]:
+    """A row as this version has it."""
+    if version == SCHEMA_VERSION:
+        return row
+    if "log_probs" in names:
+        values = {head: row.pop(f"logp_{head}") for head in _OLD_HEADS}
+        row["log_probs"] = {} if None in values.values() else values
+    if "energy_above_each_hull_ev_per_atom" in names:
+        values = {hull: row.pop(f"energy_above_{hull}_hull_ev_per_atom") for hull in _OLD_HULLS}
+        row["energy_above_each_hull_ev_per_atom"] = {k: v for k, v in values.items() if v is not None}
+    return {name: row.get(name) for name in names}
 
 
 def encode_crystal(crystal: Crystals) -> bytes:
@@ -171,9 +205,10 @@ def decode_crystal(content: bytes) -> Crystals:
 class Ledger:
     """An open ledger. Use `Ledger.create` or `Ledger.open`."""
 
-    def __init__(self, engine: sa.Engine, location: str) -> None:
+    def __init__(self, engine: sa.Engine, location: str, version: int = SCHEMA_VERSION) -> None:
         self._engine = engine
         self.location = location
+        self.version = version
 
     @classmethod
     def create(
@@ -213,7 +248,7 @@ class Ledger:
 
     @classmethod
     def open(cls, location: str | Path) -> Ledger:
-        """An existing ledger; a missing, unreadable or foreign database is refused by name."""
+        """An existing ledger, also of an older schema; a missing, unreadable or foreign one is refused."""
         url, path = _url(location)
         if path is not None and not path.is_file():
             raise InputError(f"there is no ledger at '{path}'", "start one with: anchor search --out FOLDER")
@@ -226,12 +261,22 @@ class Ledger:
                 version = connection.execute(sa.select(campaign.c.schema_version)).scalar_one()
         except DatabaseError as error:
             raise InputError(f"'{name}' cannot be read as a ledger: {error.orig}") from error
-        if version != SCHEMA_VERSION:
+        if version > SCHEMA_VERSION:
             raise InputError(
-                f"the ledger '{name}' has schema {version}, this anchor reads {SCHEMA_VERSION}",
-                "use the anchor version that wrote it (anchor report shows it)",
+                f"the ledger '{name}' has schema {version}, this anchor reads up to {SCHEMA_VERSION}",
+                "use the anchor version that wrote it, or a newer one",
             )
+        ledger.version = version
         return ledger
+
+    def require_current(self) -> None:
+        """Refuse to write into a ledger of an older schema."""
+        if self.version != SCHEMA_VERSION:
+            raise InputError(
+                f"the ledger '{self.location}' has schema {self.version}, this anchor writes "
+                f"{SCHEMA_VERSION}: it can be reported, exported and evaluated, but not gone on with",
+                "use the anchor that began it, or start anew from its policy (anchor policy save)",
+            )
 
     # Writing
 
@@ -239,6 +284,7 @@ class Ledger:
         self, step: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], state: bytes, *, keep: bool
     ) -> None:
         """Store one step: its candidates, its summary and the state to go on from, all or nothing."""
+        self.require_current()
         latest = {"step": step["step"], "content": state}
         with self._transaction() as connection:
             connection.execute(candidates.insert(), [dict(row) for row in rows])
@@ -250,6 +296,7 @@ class Ledger:
 
     def store_finds(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Replace the refined finds."""
+        self.require_current()
         with self._transaction() as connection:
             connection.execute(finds.delete())
             if rows:
@@ -307,25 +354,31 @@ class Ledger:
         self, columns: Sequence[str] | None = None, where: sa.ColumnElement[bool] | None = None
     ) -> Iterator[dict[str, Any]]:
         """Candidates in sampling order, all columns or the named ones."""
-        chosen = [candidates.c[name] for name in columns] if columns else list(candidates.c)
-        query = sa.select(*chosen).order_by(candidates.c.id)
+        names = list(columns or candidates.c.keys())
+        query = sa.select(*_select(candidates, names, self.version)).order_by(candidates.c.id)
         if where is not None:
             query = query.where(where)
         with self._reading() as connection:
             for row in connection.execution_options(yield_per=1000).execute(query).mappings():
-                yield dict(row)
+                yield _renewed(dict(row), names, self.version)
 
     def find_rows(self) -> list[dict[str, Any]]:
         """Refined finds with their candidates' columns, lowest energy above the hull first.
 
         `n_atoms` is the crystal's: a prior that chooses the formula units may not keep the proposed cell.
         """
-        own = [c for c in candidates.c if c.name not in finds.c]
-        energy = finds.c.energy_above_hull_ev_per_atom
-        query = sa.select(finds, *own).join(candidates, candidates.c.id == finds.c.candidate)
+        names = list(finds.c.keys())
+        own = [column.name for column in candidates.c if column.name not in finds.c]
+        query = sa.select(*_select(finds, names, self.version)).order_by(finds.c[ABOVE], finds.c.candidate)
         with self._reading() as connection:
-            rows = connection.execute(query.order_by(energy, finds.c.candidate)).mappings().all()
-        return [{**row, "n_atoms": decode_crystal(row["crystal"]).n_atoms} for row in rows]
+            rows = connection.execute(query).mappings().all()
+        found = [_renewed(dict(row), names, self.version) for row in rows]
+        theirs = candidates.c.id.in_([row["candidate"] for row in found])
+        by_id = {row["id"]: row for row in self.rows(own, where=theirs)}
+        return [
+            {**by_id[row["candidate"]], **row, "n_atoms": decode_crystal(row["crystal"]).n_atoms}
+            for row in found
+        ]
 
     @contextmanager
     def _reading(self) -> Iterator[sa.Connection]:

@@ -18,7 +18,7 @@ from scipy.stats import spearmanr
 from anchor.chemistry.composition import Compositions
 from anchor.chemistry.spaces import sample_neutral, sample_random
 from anchor.config import ActionSpace
-from anchor.gates.paper import check_bonds
+from anchor.outcomes.columns import ABOVE
 from anchor.policy.network import CompositionPolicy
 from anchor.random import generator
 from anchor.screening.warm_start import HALF, Estimator
@@ -149,14 +149,13 @@ def check_source(
     relaxed, valid = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
     above, evaluations = np.full(n, np.nan), np.zeros(n, dtype=np.int64)
     for start in range(0, n, GROUP):
-        group = environment.realiser(compositions[start : start + GROUP], step=start // GROUP, group=stream)
-        realised = group.realisation
-        rows = start + realised.member
-        bonds = check_bonds(realised.crystals, environment.scorer.thresholds)
-        relaxed[rows] = True
-        valid[rows] = bonds.ok & realised.relaxed & realised.charge_ok[realised.member]
-        above[rows] = realised.energy_above_hull
-        evaluations[rows] = group.relaxation.evaluations
+        part = compositions[start : start + GROUP]
+        (group,) = environment.realiser([part], step=start // GROUP, first=stream)
+        table = group.outcomes
+        rows = slice(start, start + table.n)
+        relaxed[rows], valid[rows] = table.has, table.flags("valid")
+        above[rows] = table.numbers(ABOVE)
+        evaluations[rows] = np.nan_to_num(table.numbers("evaluations"))
     estimate = estimator(compositions)
     return Checked(
         [str(c) for c in compositions],

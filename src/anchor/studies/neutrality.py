@@ -31,7 +31,7 @@ from anchor.chemistry.elements import VOCABULARY
 from anchor.config import Config, load_config
 from anchor.policy.constraints import Limits
 from anchor.policy.distribution import Actions, Conditions, evaluate, sample
-from anchor.policy.grpo import Learner, Scores
+from anchor.policy.grpo import Learner, Scores, each_group
 from anchor.policy.network import CompositionPolicy
 from anchor.policy.rollout import Context, evaluation_context, h_max
 from anchor.random import torch_generator
@@ -75,7 +75,7 @@ def run(config: Config, *, structures: int, window: int = 2000, evaluations: int
     began = time.process_time()
     curve, steps, proposed = [], [], _Window()
     for step in range(-(-structures // per_step)):
-        rollout, _, metrics = learner.step(step, score)
+        rollout, metrics = learner.step(step, each_group(score))
         proposed.add(rollout.compositions, rollout.contexts)
         steps.append(metrics)
         if len(proposed.neutral) >= window or (step + 1) * per_step >= structures:

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from anchor.config import Config
 from anchor.policy.grpo import Learner, group_advantages
 from anchor.policy.weights import load_policy
-from anchor.reward.score import GroupScores, Memory, Realisation
+from anchor.reward.score import GroupScores, Memory
 from anchor.search.draw import policy_file
 from anchor.search.environment import Environment
-from anchor.search.realise import RealisedGroup
+from anchor.search.realise import Realised
 
 
 def compare_orders(
@@ -59,21 +59,21 @@ def compare_orders(
     cost = {name: dict.fromkeys(("relaxations", "evaluations", "cpu_seconds"), 0.0) for name in orders}
     paper, fast = list[GroupScores](), list[GroupScores]()
     for step in range(groups):
-        compositions, context = learner.rollout(step).group(0)
-        found: dict[str, RealisedGroup] = {}
+        ((compositions, context),) = learner.rollout(step).groups()
+        found: dict[str, Realised] = {}
         for name, realiser in orders.items():
             clock = time.process_time()
-            found[name] = realiser(compositions, step=step, group=0)
+            (found[name],) = realiser([compositions], step=step)
             cost[name]["cpu_seconds"] += time.process_time() - clock
-            cost[name]["relaxations"] += len(found[name].realisation.member)
-            cost[name]["evaluations"] += int(found[name].relaxation.evaluations.sum())
-        whole = found["paper"].realisation
-        for realisation, name, scores in (
-            (whole, "paper", paper),
-            (only_neutral(whole), "fast", fast),
+            outcomes = found[name].outcomes
+            cost[name]["relaxations"] += len(outcomes.crystals)
+            cost[name]["evaluations"] += int(np.nansum(outcomes.numbers("evaluations")))
+        for group, name, scores in (
+            (found["paper"], "paper", paper),
+            (only_neutral(found["paper"]), "fast", fast),
         ):
-            scorer = environment.scorer
-            scores.append(scorer.score(compositions, realisation, context.weights, memory[name]))
+            outcomes, z = group.outcomes, group.embeddings
+            scores.append(environment.scorer.score(compositions, outcomes, z, context.weights, memory[name]))
         if on_group is not None:
             on_group(step)
     floor = config.grpo.advantage_std_floor
@@ -90,16 +90,9 @@ def compare_orders(
     }
 
 
-def only_neutral(realisation: Realisation) -> Realisation:
+def only_neutral(group: Realised) -> Realised:
     """The same group as the faster order leaves it: crystals of charge-neutral compositions only."""
-    keep = np.flatnonzero(realisation.charge_ok[realisation.member])
-    return replace(
-        realisation,
-        member=realisation.member[keep],
-        crystals=realisation.crystals[keep],
-        relaxed=realisation.relaxed[keep],
-        energy_above_hull=realisation.energy_above_hull[keep],
-    )
+    return group.keep_crystals(group.outcomes.flags("charge_ok"))
 
 
 def differences(
