@@ -8,12 +8,15 @@ from anchor.chemistry.composition import Compositions
 from anchor.config import Novelty, Reward
 from anchor.crystals.crystals import Crystals
 from anchor.crystals.rdf import rdf_embedding
-from anchor.gates.paper import bond_thresholds
+from anchor.gates.paper import PaperGate, bond_thresholds
 from anchor.matching.flags import StructureFlags
+from anchor.outcomes.checks import Checks
+from anchor.outcomes.table import Outcomes
+from anchor.reference.bonds import BondTable
 from anchor.reward.diversity import comp_kernel, diversity, struct_kernel
 from anchor.reward.novelty import History
 from anchor.reward.objectives import load_objective
-from anchor.reward.score import GroupScorer, Memory, Realisation, count_bonus, reward
+from anchor.reward.score import GroupScorer, Memory, count_bonus, reward
 from anchor.reward.stability import stability_score
 
 WEIGHTS = np.array([0.4, 0.3, 0.2, 0.1])
@@ -31,9 +34,7 @@ class NoReference:
 
 def scorer(**changes: object) -> GroupScorer:
     settings = {
-        "thresholds": bond_thresholds(np.full((119, 119), np.nan), fallback=1.2),
         "index": NoReference(),
-        "embed": rdf_embedding,
         "struct_bandwidth": 0.2,
         "novelty": Novelty(),
         "settings": Reward(),
@@ -48,17 +49,28 @@ def rock_salt(formula: str, a: float = 5.0) -> Structure:
     return Structure.from_spacegroup("Fm-3m", Lattice.cubic(a), [cation, anion], [[0] * 3, [0.5] * 3])
 
 
-def realise(structures: list[Structure], e_hull: list[float], **changes: object) -> Realisation:
+Group = tuple[Outcomes, np.ndarray]
+
+
+def realise(
+    structures: list[Structure],
+    e_hull: list[float],
+    *,
+    charged: tuple[int, ...] = (),
+    unrelaxed: tuple[int, ...] = (),
+    excluded: tuple[int, ...] = (),
+) -> Group:
+    """Outcomes and embeddings of crystals as a judge leaves them."""
     n = len(structures)
-    fields = {
-        "charge_ok": np.ones(n, bool),
-        "member": np.arange(n),
-        "crystals": Crystals.from_structures(structures),
-        "relaxed": np.ones(n, bool),
-        "energy_above_hull": np.array(e_hull),
-        "excluded": np.zeros(n, bool),
-    }
-    return Realisation(**{**fields, **changes})  # type: ignore[arg-type]
+    table = Outcomes.of(Crystals.from_structures(structures)).with_columns(
+        status=["not scored" if i in excluded else "measured" for i in range(n)],
+        energy_ev=[np.nan if i in unrelaxed else -1.0 for i in range(n)],
+        energy_above_hull_ev_per_atom=e_hull,
+    )
+    nothing = BondTable.from_crystals(Crystals.empty())
+    paper = PaperGate(bond_thresholds(np.full((119, 119), np.nan), fallback=1.2), nothing)
+    table, z = Checks(paper, paper, lambda c, contacts: rdf_embedding(c, contacts=contacts))(table)
+    return table.with_columns(valid=table.flags("valid") & ~np.isin(np.arange(n), charged)), z
 
 
 GROUP = Compositions.from_list(["NaCl", "NaCl", "CaO", "CaS"])
@@ -79,7 +91,7 @@ def test_small_formulas() -> None:
 
 def test_group_by_hand() -> None:
     memory = Memory()
-    scores = scorer().score(GROUP, realise(STRUCTURES, E_HULL), WEIGHTS, memory)
+    scores = scorer().score(GROUP, *realise(STRUCTURES, E_HULL), WEIGHTS, memory)
     assert scores.valid.tolist() == [True, True, True, False]
     z = rdf_embedding(Crystals.from_structures(STRUCTURES))
     history = 1 - np.exp(-np.sum((z[0] - z[1]) ** 2) / (2 * 0.05**2))  # one entry: the floor is the bandwidth
@@ -99,17 +111,17 @@ def test_group_by_hand() -> None:
 
 def test_memory_lasts_across_groups() -> None:
     memory, engine = Memory(), scorer()
-    engine.score(GROUP, realise(STRUCTURES, E_HULL), WEIGHTS, memory)
-    again = engine.score(GROUP, realise(STRUCTURES, E_HULL), WEIGHTS, memory)
+    engine.score(GROUP, *realise(STRUCTURES, E_HULL), WEIGHTS, memory)
+    again = engine.score(GROUP, *realise(STRUCTURES, E_HULL), WEIGHTS, memory)
     assert again.n_f.tolist() == [4, 4, 2, 0]
     assert again.objectives[2, 1] == 0.0  # CaO again: the history holds only that structure
 
 
 def test_order_of_siblings_changes_only_what_algorithm_1_says() -> None:
     flip = np.array([1, 0, 2, 3])
-    one = scorer().score(GROUP, realise(STRUCTURES, E_HULL), WEIGHTS, Memory())
+    one = scorer().score(GROUP, *realise(STRUCTURES, E_HULL), WEIGHTS, Memory())
     two = scorer().score(
-        GROUP[flip], realise([STRUCTURES[i] for i in flip], [E_HULL[i] for i in flip]), WEIGHTS, Memory()
+        GROUP[flip], *realise([STRUCTURES[i] for i in flip], [E_HULL[i] for i in flip]), WEIGHTS, Memory()
     )
     same = [0, 2, 3]  # stability and both diversities
     assert two.objectives[:, same] == pytest.approx(one.objectives[flip][:, same])
@@ -121,16 +133,14 @@ def test_order_of_siblings_changes_only_what_algorithm_1_says() -> None:
 
 def test_invalid_penalty_does_not_see_the_weights() -> None:
     for weights in np.random.default_rng(0).dirichlet([1, 4, 1, 1], size=5):
-        scores = scorer().score(GROUP, realise(STRUCTURES, E_HULL), weights, Memory())
+        scores = scorer().score(GROUP, *realise(STRUCTURES, E_HULL), weights, Memory())
         assert scores.reward[3] == -0.2
 
 
 def test_charge_and_relaxation_failures_are_invalid() -> None:
-    charge, relaxed = np.array([False, True, True, True]), np.array([True, False, True, True])
     memory = Memory()
-    scores = scorer().score(
-        GROUP, realise(STRUCTURES, E_HULL, charge_ok=charge, relaxed=relaxed), WEIGHTS, memory
-    )
+    group = realise(STRUCTURES, E_HULL, charged=(0,), unrelaxed=(1,))
+    scores = scorer().score(GROUP, *group, WEIGHTS, memory)
     assert scores.valid.tolist() == [False, False, True, False]
     assert scores.reward[:2].tolist() == [-0.2, -0.2]
     assert memory.counts == {"CaO": 1}
@@ -138,16 +148,12 @@ def test_charge_and_relaxation_failures_are_invalid() -> None:
 
 def test_fast_order_skips_what_charge_decides() -> None:
     """Unrealised members are invalid; K_struct averages over realised siblings, d_comp over all."""
-    charge, keep = np.array([True, False, True, True]), np.array([0, 2, 3])
-    realised = realise([STRUCTURES[i] for i in keep], [E_HULL[i] for i in keep])
-    realised = Realisation(
-        charge, keep, realised.crystals, realised.relaxed, realised.energy_above_hull, np.zeros(4, bool)
-    )
-    fast = scorer().score(GROUP, realised, WEIGHTS, Memory())
-    full = scorer().score(GROUP, realise(STRUCTURES, E_HULL, charge_ok=charge), WEIGHTS, Memory())
+    keep = np.array([0, 2, 3])
+    table, z = realise([STRUCTURES[i] for i in keep], [E_HULL[i] for i in keep])
+    fast = scorer().score(GROUP, table.spread(keep, 4), z, WEIGHTS, Memory())
+    full = scorer().score(GROUP, *realise(STRUCTURES, E_HULL, charged=(1,)), WEIGHTS, Memory())
     assert fast.valid.tolist() == full.valid.tolist() == [True, False, True, False]
     assert np.isnan(fast.objectives[1, 2])
-    z = rdf_embedding(realised.crystals)
     assert fast.objectives[keep, 2] == pytest.approx(diversity(struct_kernel(z, 0.2)))
     assert fast.objectives[:, 3] == pytest.approx(full.objectives[:, 3])
     assert fast.objectives[[0, 2], :2] == pytest.approx(full.objectives[[0, 2], :2])
@@ -155,8 +161,7 @@ def test_fast_order_skips_what_charge_decides() -> None:
 
 def test_excluded_candidates_leave_no_trace() -> None:
     memory = Memory()
-    excluded = np.array([False, False, True, False])
-    scores = scorer().score(GROUP, realise(STRUCTURES, E_HULL, excluded=excluded), WEIGHTS, memory)
+    scores = scorer().score(GROUP, *realise(STRUCTURES, E_HULL, excluded=(2,)), WEIGHTS, memory)
     assert np.isnan(scores.reward[2])
     assert scores.include.tolist() == [True, True, False, True]
     assert memory.counts == {"NaCl": 2}
@@ -168,7 +173,7 @@ def test_novelty_modes() -> None:
 
     def novelty(mode: str, **changes: object) -> np.ndarray:
         engine = scorer(novelty=Novelty(mode=mode), **changes)  # type: ignore[arg-type]
-        return engine.score(GROUP, realise(repeated, E_HULL), WEIGHTS, Memory()).objectives[:, 1]
+        return engine.score(GROUP, *realise(repeated, E_HULL), WEIGHTS, Memory()).objectives[:, 1]
 
     assert novelty("fixed")[:2] == pytest.approx([0.75, 0.75])  # no history: nothing is ever found
     assert novelty("adaptive")[:2] == pytest.approx([0.75, 0.0])
@@ -181,21 +186,14 @@ def test_own_objectives_join_the_vector() -> None:
     settings = Reward(alpha=(1, 4, 1, 1, 2), objectives=("low_density",))
     engine = scorer(settings=settings, objectives=[load_objective("low_density")])
     weights = np.array([0.2, 0.2, 0.2, 0.2, 0.2])
-    scores = engine.score(GROUP, realise(STRUCTURES, E_HULL), weights, Memory())
+    scores = engine.score(GROUP, *realise(STRUCTURES, E_HULL), weights, Memory())
     assert scores.objectives[:3, 4] == pytest.approx([1 / (1 + s.density / 5) for s in STRUCTURES[:3]])
     assert np.isnan(scores.objectives[3, 4])
     assert scores.reward[:3] == pytest.approx(scores.objectives[:3] @ weights + scores.bonus[:3])
 
 
-def test_another_gate_replaces_the_papers() -> None:
-    scores = scorer(gate=lambda crystals: np.zeros(len(crystals), bool)).score(
-        GROUP, realise(STRUCTURES, E_HULL), WEIGHTS, Memory()
-    )
-    assert not scores.valid.any()
-
-
 def test_history_cap_is_respected() -> None:
     memory = Memory(history=History(cap=2))
     for _ in range(4):
-        scorer().score(GROUP[:1], realise(STRUCTURES[:1], E_HULL[:1]), WEIGHTS, memory)
+        scorer().score(GROUP[:1], *realise(STRUCTURES[:1], E_HULL[:1]), WEIGHTS, memory)
     assert len(memory.history) == 2

@@ -17,9 +17,9 @@ from anchor.errors import AnchorError, InputError
 from anchor.search.campaign import Campaign
 from anchor.search.draw import load_any_policy
 from anchor.search.environment import Environment
+from anchor.search.export import write_outputs
 from anchor.search.finds import refine
 from anchor.search.ledger import Ledger, decode_crystal
-from anchor.search.output import write_outputs
 
 SETTINGS = [
     "run.structures=32", "run.workers=1", "run.seed=3", "run.keep_policy_every=2", "grpo.group_size=8",
@@ -60,7 +60,7 @@ def test_results_do_not_depend_on_the_number_of_processes(config: Config, tmp_pa
     contents = []
     for name, one in (("several", several), ("alone", alone)):
         campaign = Campaign.start(one, tmp_path / name, environment=Environment.load(one))
-        assert campaign.environment.realiser.relaxer.workers == one.run.workers
+        assert campaign.environment.judge.relaxer.workers == one.run.workers
         campaign.run()
         contents.append(content(campaign.ledger))
     assert contents[0] == contents[1]
@@ -124,7 +124,7 @@ def test_an_untrained_source_uses_the_same_machinery(
     parts.run(16)
     assert content(parts.ledger) == content(whole.ledger)
     rows = list(whole.ledger.rows())
-    assert all(row["charge_ok"] and row["logp_k"] is None for row in rows)
+    assert all(row["charge_ok"] and row["log_probs"] == {} for row in rows)
     assert {row["status"] for row in rows} <= {"scored", "invalid", "failed"}
     seconds = whole.ledger.step_rows()[-1]["seconds"]
     assert 0 < seconds["potential"] < seconds["relaxation"]
@@ -150,16 +150,40 @@ def test_a_changed_part_is_noticed(finished: Campaign, environment: Environment,
     assert again.next_step == campaign.next_step
 
 
-def test_finds_and_files(finished: Campaign, tmp_path: Path) -> None:
-    rows = refine(finished, 2, max_steps=10)
-    assert len(rows) <= 2
+def test_finds_and_files(tmp_path: Path) -> None:
+    """Ternary fluorides of a neutral source: most of them are known nowhere."""
+    sets = ["action_space.k=[3]", "action_space.elements=[Na, Mg, Rb, Zn, F]", "policy.source=neutral"]
+    config = load_config(overrides=[*SETTINGS, *sets, "run.structures=16"]).config
+    campaign = Campaign.start(config, tmp_path, environment=Environment.load(config))
+    campaign.run()
+    rows = refine(campaign, 2, max_steps=10)
+    assert len(rows) == 2
     energies = [row["energy_above_hull_ev_per_atom"] for row in rows]
     assert energies == sorted(energies)
     assert all(row["n_atoms"] == decode_crystal(row["crystal"]).n_atoms for row in rows)
     assert all(row["known_in"] == "" for row in rows)
-    files = write_outputs(finished, tmp_path, rows)
-    assert len(files["metrics"].read_text().splitlines()) == 4
-    assert len(list((tmp_path / "finds").glob("*.cif"))) == len(rows)
+    by_id = {row["id"]: row for row in campaign.ledger.rows()}
+    for row in rows:
+        before, after = (decode_crystal(c) for c in (by_id[row["candidate"]]["relaxed"], row["crystal"]))
+        assert not np.array_equal(before.lattice, after.lattice)  # the cell was free
+        assert set(row["energy_above_each_hull_ev_per_atom"]) == {"dft", "potential", "union"}
+    files = write_outputs(campaign.ledger, tmp_path, rows)
+    assert len(files["metrics"].read_text().splitlines()) == 2
+    cifs = sorted(path.name for path in (tmp_path / "finds").glob("*.cif"))
+    assert cifs == [f"{rank:02d}-{row['formula']}.cif" for rank, row in enumerate(rows, start=1)]
+
+
+def test_the_reward_keeps_the_lattice(finished: Campaign) -> None:
+    """App. D.3: positions only. A campaign that relaxes cells is another experiment."""
+    rows = [row for row in finished.ledger.rows() if row["relaxed"] is not None]
+    assert len(rows) >= 4
+    moved = 0
+    for row in rows:
+        generated, relaxed = decode_crystal(row["generated"]), decode_crystal(row["relaxed"])
+        # within the tolerance of the symmetry that the relaxation keeps and makes exact
+        np.testing.assert_allclose(relaxed.lattice, generated.lattice, atol=2e-3)
+        moved += not np.array_equal(relaxed.frac, generated.frac)
+    assert moved
 
 
 def test_impossible_requests_are_refused(environment: Environment, tmp_path: Path) -> None:

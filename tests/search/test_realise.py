@@ -9,12 +9,13 @@ import pytest
 import torch
 
 from anchor.chemistry.composition import Compositions
+from anchor.clock import Clock
 from anchor.config import load_config
 from anchor.errors import AnchorError
 from anchor.relax.parallel import Relaxer
 from anchor.reward.score import Memory
 from anchor.search.environment import Environment
-from anchor.search.realise import RealisedGroup, Realiser
+from anchor.search.realise import Realised, Realiser
 
 CELLS = ["Na2Cl2", "Mg2O2", "Na3Cl", "MgF2", "Na2O"]  # the third is not neutral
 
@@ -24,11 +25,29 @@ def environment() -> Environment:
     return Environment.load(load_config(overrides=["relax.max_steps=2", "run.workers=1"]).config)
 
 
-def realise(environment: Environment, order: str = "fast", **changes: Any) -> RealisedGroup:
+def realise(
+    environment: Environment,
+    order: str = "fast",
+    potential: Any = None,
+    clock: Clock | None = None,
+    **changes: Any,
+) -> Realised:
     config = environment.realiser.config
     config = config.model_copy(update={"reward": config.reward.model_copy(update={"order": order})})
-    realiser: Realiser = replace(environment.realiser, config=config, **changes)
-    return realiser(Compositions.from_list(CELLS), step=0, group=0)
+    judge = environment.judge
+    if potential is not None:
+        judge = replace(judge, relaxer=Relaxer(potential))
+    realiser: Realiser = replace(environment.realiser, config=config, judge=judge, **changes)
+    (group,) = realiser([Compositions.from_list(CELLS)], step=0, clock=clock)
+    return group
+
+
+def statuses(group: Realised) -> list[str]:
+    return group.outcomes.texts("status")
+
+
+def excluded(group: Realised) -> list[bool]:
+    return [status == "not scored" for status in statuses(group)]
 
 
 class Failing(torch.nn.Module):
@@ -52,12 +71,12 @@ class Failing(torch.nn.Module):
 
 def test_the_fast_order_makes_no_crystal_that_charges_forbid(environment: Environment) -> None:
     group = realise(environment)
-    assert group.realisation.member.tolist() == [0, 1, 3, 4]
-    assert group.status[2] == "not realised"
-    assert not group.realisation.excluded.any()  # a known outcome: r_inv, not an exclusion
+    assert group.outcomes.at.tolist() == [0, 1, 3, 4]
+    assert statuses(group)[2] == "not realised"
+    assert not any(excluded(group))  # a known outcome: r_inv, not an exclusion
     whole = realise(environment, "paper")
-    assert whole.realisation.member.tolist() == [0, 1, 2, 3, 4]
-    assert whole.status == ["realised"] * 5
+    assert whole.outcomes.at.tolist() == [0, 1, 2, 3, 4]
+    assert statuses(whole) == ["measured"] * 5
 
 
 @pytest.mark.parametrize(("query", "whole_units"), [("cell", [2, 2]), ("reduced", [1, 1]), ("free", None)])
@@ -66,9 +85,8 @@ def test_what_the_prior_is_asked_for(
 ) -> None:
     config = environment.realiser.config
     config = config.model_copy(update={"prior": config.prior.model_copy(update={"query": query})})
-    group = replace(environment.realiser, config=config)(
-        Compositions.from_list(["Na2Cl2", "Mg2O2"]), step=0, group=0
-    )
+    realiser = replace(environment.realiser, config=config)
+    (group,) = realiser([Compositions.from_list(["Na2Cl2", "Mg2O2"])], step=0)
     assert group.generated.formulas == ["NaCl", "MgO"]
     units = (group.generated.counts // 2).tolist()
     assert units == whole_units if whole_units else all(1 <= u <= 10 for u in units)
@@ -81,8 +99,8 @@ def test_of_several_candidates_the_lowest_is_relaxed(environment: Environment) -
         environment.realiser,
         config=config.model_copy(update={"prior": config.prior.model_copy(update={"candidates": 4})}),
     )
-    group = four(cells, step=0, group=0)
-    assert group.realisation.member.tolist() == [0, 1, 2]
+    (group,) = four([cells], step=0)
+    assert group.outcomes.at.tolist() == [0, 1, 2]
     made = environment.prior.sample(list(cells), 4, seed=config.run.seed, stream=("structure", 0, 0))
     energies = (environment.potential.evaluate(made).energy / made.counts).reshape(3, 4)
     chosen = environment.potential.evaluate(group.generated).energy / group.generated.counts
@@ -91,8 +109,9 @@ def test_of_several_candidates_the_lowest_is_relaxed(environment: Environment) -
 
 
 def test_time_is_measured_by_part(environment: Environment) -> None:
-    seconds = realise(environment).seconds
-    assert set(seconds) == {"prior", "relaxation", "potential", "hull"}
+    seconds = Clock()
+    realise(environment, clock=seconds)
+    assert set(seconds) == {"prior", "relaxation", "potential", "hull", "scoring"}
     assert 0 < seconds["potential"] < seconds["relaxation"]
 
 
@@ -102,35 +121,27 @@ def has(number: int) -> Callable[[Any], bool]:
 
 def test_a_crystal_that_cannot_be_evaluated_is_invalid(environment: Environment) -> None:
     potential = Failing(environment.potential, ValueError("no such geometry"), has(8))
-    group = realise(environment, relaxer=Relaxer(potential))
-    assert group.status == ["realised", "failed", "not realised", "realised", "failed"]
-    assert "no such geometry" in group.reason[1]
-    assert not group.realisation.excluded.any()
-    assert group.realisation.relaxed.tolist() == [True, False, True, False]
+    group = realise(environment, potential=potential)
+    assert statuses(group) == ["measured", "failed", "not realised", "measured", "failed"]
+    assert "no such geometry" in group.outcomes.texts("reason")[1]
+    assert group.outcomes.flags("valid").tolist() == [True, False, False, True, False]
 
 
 @pytest.mark.parametrize(
     "error", [torch.OutOfMemoryError("CUDA out of memory"), MemoryError("none left"), OSError("gone")]
 )
 def test_a_fault_of_the_machine_excludes(environment: Environment, error: Exception) -> None:
-    group = realise(environment, relaxer=Relaxer(Failing(environment.potential, error, has(12))))
-    assert group.realisation.excluded.tolist() == [False, True, False, True, False]
-    assert group.status[1] == group.status[3] == "not scored"
+    group = realise(environment, potential=Failing(environment.potential, error, has(12)))
+    assert excluded(group) == [False, True, False, True, False]
 
 
 def test_an_element_without_reference_excludes(environment: Environment) -> None:
-    class WithoutSodium:
-        elements = frozenset(environment.realiser.hull.elements) - {11}
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(environment.realiser.hull, name)
-
-    group = realise(environment, hull=WithoutSodium())
-    assert group.realisation.excluded.tolist() == [True, False, True, False, True]
-    assert group.reason[0] == "no energy reference for Na"
-    assert group.realisation.member.tolist() == [1, 3]
+    group = realise(environment, elements=environment.hull.elements - {11})
+    assert excluded(group) == [True, False, True, False, True]
+    assert group.outcomes.texts("reason")[0] == "no energy reference for Na"
+    assert group.outcomes.at.tolist() == [1, 3]
     scores = environment.scorer.score(
-        Compositions.from_list(CELLS), group.realisation, np.full(4, 0.25), Memory()
+        Compositions.from_list(CELLS), group.outcomes, group.embeddings, np.full(4, 0.25), Memory()
     )
     assert scores.include.tolist() == [False, True, False, True, False]
     assert np.isnan(scores.reward[0])
@@ -139,5 +150,5 @@ def test_an_element_without_reference_excludes(environment: Environment) -> None
 def test_a_potential_that_always_fails_stops_the_campaign(environment: Environment) -> None:
     potential = Failing(environment.potential, RuntimeError("driver is gone"), lambda _state: True)
     with pytest.raises(AnchorError, match=r"failed for all 4 crystals.*driver is gone") as error:
-        realise(environment, relaxer=Relaxer(potential))
+        realise(environment, potential=potential)
     assert "resumed" in str(error.value)

@@ -4,14 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from outcome_tables import judged
 
 from anchor.chemistry.composition import Compositions
 from anchor.config import load_config
-from anchor.crystals.crystals import Crystals
+from anchor.outcomes.checks import Checks
 from anchor.priors import load_prior
 from anchor.reference.reference import load_reference
-from anchor.reward.score import Memory, Realisation
+from anchor.reward.score import Memory
 from anchor.search.environment import Environment, make_scorer
+from anchor.search.realise import Realised
 from anchor.studies.order import compare_orders, differences, only_neutral
 
 CELLS = ["Na2Cl2", "Mg2O2", "Na3Cl", "KMg", "Na2O"]
@@ -20,19 +22,20 @@ WEIGHTS = np.array([0.25, 0.25, 0.25, 0.25])
 
 
 @pytest.fixture(scope="module")
-def realisation() -> Realisation:
+def group() -> Realised:
     crystals = load_prior("templates-all").sample(Compositions.from_list(CELLS), seed=0)
-    assert isinstance(crystals, Crystals)
-    n = len(CELLS)
-    everyone = np.ones(n, dtype=bool)
-    return Realisation(NEUTRAL, np.arange(n), crystals, everyone, np.full(n, 0.1), np.zeros(n, dtype=bool))
+    found = judged(crystals, load_config().config)
+    assert found.outcomes.flags("charge_ok").tolist() == NEUTRAL.tolist()
+    return found
 
 
-def test_only_structural_diversity_depends_on_the_order(realisation: Realisation) -> None:
-    scorer = make_scorer(load_config().config, load_reference())
+def test_only_structural_diversity_depends_on_the_order(group: Realised) -> None:
+    config, reference = load_config().config, load_reference()
+    scorer = make_scorer(config, reference, Checks.from_config(config, reference))
     compositions = Compositions.from_list(CELLS)
-    paper = scorer.score(compositions, realisation, WEIGHTS, Memory())
-    fast = scorer.score(compositions, only_neutral(realisation), WEIGHTS, Memory())
+    less = only_neutral(group)
+    paper = scorer.score(compositions, group.outcomes, group.embeddings, WEIGHTS, Memory())
+    fast = scorer.score(compositions, less.outcomes, less.embeddings, WEIGHTS, Memory())
     assert (paper.valid == fast.valid).all()
     for column in (0, 1, 3):
         valid = paper.valid
@@ -47,9 +50,10 @@ def test_only_structural_diversity_depends_on_the_order(realisation: Realisation
     assert found["advantage"]["n"] == len(CELLS)
 
 
-def test_groups_without_charged_siblings_have_no_order(realisation: Realisation) -> None:
-    neutral = replace(realisation, charge_ok=np.ones(len(CELLS), dtype=bool))
-    assert (only_neutral(neutral).member == neutral.member).all()
+def test_groups_without_charged_siblings_have_no_order(group: Realised) -> None:
+    assert only_neutral(group).outcomes.at.tolist() == [0, 1, 4]
+    neutral = replace(group, outcomes=group.outcomes.with_columns(charge_ok=np.ones(len(CELLS), dtype=bool)))
+    assert (only_neutral(neutral).outcomes.at == neutral.outcomes.at).all()
 
 
 def test_whole_study_on_one_small_group() -> None:

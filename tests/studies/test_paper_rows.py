@@ -4,12 +4,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from outcome_tables import judged
 
 from anchor.chemistry.composition import Compositions
 from anchor.config import load_config
+from anchor.outcomes.checks import Checks
 from anchor.priors import load_prior
 from anchor.reference.reference import load_reference
-from anchor.reward.score import Memory, Realisation
+from anchor.reward.score import Memory
 from anchor.search.environment import make_scorer
 from anchor.studies.paper_rows import EXPLORATION, GATE, PAPER_ROWS
 
@@ -34,13 +36,13 @@ def test_rows_stand_in_the_documentation(name: str) -> None:
 def test_rows_score_a_group(name: str) -> None:
     """The second NaCl repeats the first: what it earns tells the exploration mechanisms apart."""
     config = load_config(preset="paper", overrides=PAPER_ROWS[name]).config
-    compositions, everyone = Compositions.from_list(CELLS), np.ones(4, dtype=bool)
+    compositions = Compositions.from_list(CELLS)
     crystals = load_prior("templates-all").sample(compositions[np.array([0, 1, 2])], seed=0)
     crystals = crystals[np.array([0, 1, 2, 0])]
-    realisation = Realisation(everyone, np.arange(4), crystals, everyone, np.full(4, 0.1), ~everyone)
-    scores = make_scorer(config, load_reference()).score(
-        compositions, realisation, np.full(4, 0.25), Memory()
-    )
+    group = judged(crystals, config)
+    reference = load_reference()
+    scorer = make_scorer(config, reference, Checks.from_config(config, reference))
+    scores = scorer.score(compositions, group.outcomes, group.embeddings, np.full(4, 0.25), Memory())
     assert scores.valid.all()
     assert np.isfinite(scores.reward).all()
     if name in EXPLORATION:
