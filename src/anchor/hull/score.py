@@ -12,7 +12,7 @@ from anchor.chemistry.elements import SYMBOLS
 from anchor.crystals.crystals import Crystals
 from anchor.hull.energies import single_point_chunks
 from anchor.hull.hull import SCORED, Decomposition
-from anchor.hull.references import HullScores, crystal_compositions
+from anchor.hull.references import HullScores
 
 if TYPE_CHECKING:
     from anchor.potentials.base import Potential
@@ -87,7 +87,7 @@ def score_crystals(
             relaxation[i] = str(status)
         final = _replaced(crystals, chosen, result.crystals)
     scores = hull.score(final, energy, checkpoint_hash=potential.checkpoint_hash)
-    amounts = crystal_compositions(crystals)
+    amounts = crystals.compositions.amounts
     for i in np.flatnonzero(~covered):
         unknown = [SYMBOLS[z] for z in np.flatnonzero(amounts[i]) if z not in potential.elements]
         scores.status[i] = f"not scored: {potential.name} does not cover {', '.join(unknown)}"
