@@ -1,8 +1,8 @@
 """What a structure prior is asked for, and whether that can be charge-neutral.
 
 Charge is tested on the composition that is realised. A proposed cell is not always that one: asked for the
-reduced formula, the paper's order c → f(c) → x, a prior makes one formula unit; left free, it makes as many as
-it likes. Zr3Pb3Li3 is neutral, LiZrPb is not, and LiZrPb is what is made of it.
+reduced formula, the paper's order c → f(c) → x, a prior makes one formula unit; left free, it makes as many
+as it likes. H2Si2 is neutral, HSi is not, and HSi may be what is made of it.
 """
 
 from __future__ import annotations

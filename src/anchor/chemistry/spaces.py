@@ -7,8 +7,8 @@ probability exactly and the set is never listed.
 
 The paper's enumeration (app:elem_vocab_action_space: 4.4e4, 1.1e7 and 1.1e9 for k = 2, 3, 4) lists reduced
 formulas of which one formula unit is neutral; by cells, AB would be there ten times, as AB, A2B2, …. How k is
-drawn is not said. If all formulas were alike, 99 of 100 would have four elements and hardly any be known; with
-k drawn first about as many are known as the paper's tab:internal counts.
+drawn is not said. If all formulas were alike, 99 of 100 would have four elements and hardly any be known;
+with k drawn first about as many are known as the paper's tab:internal counts.
 """
 
 from __future__ import annotations

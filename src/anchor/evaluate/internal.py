@@ -13,9 +13,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from anchor.chemistry.charge import ASSIGNED_ATOMS, neutral_assignment
-from anchor.chemistry.composition import MAX_ELEMENTS, Composition, Compositions, parse_formula
-from anchor.chemistry.elements import INDEX, SYMBOLS
+from anchor.chemistry.composition import Compositions
+from anchor.chemistry.elements import SYMBOLS
 from anchor.config import Config, Evaluation
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError, nearest

@@ -25,10 +25,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
 from anchor.chemistry.composition import Composition, Compositions, parse_formula
-from anchor.chemistry.elements import SYMBOLS, VOCABULARY
+from anchor.chemistry.elements import VOCABULARY
 from anchor.chemistry.spaces import MEASURES, sample_neutral, sample_random
 from anchor.config import ActionSpace, Config
 from anchor.crystals.crystals import Crystals
