@@ -121,9 +121,10 @@ def is_neutral(
     sets = np.zeros((len(tabulated), TABLE_ELEMENTS), dtype=np.int64)
     sets[tabulated.owner, tabulated.column] = table.set_of[tabulated.numbers, tabulated.counts]
     meeting = table.sums[sets[:, 0], sets[:, 1]] & table.opposite[sets[:, 2], sets[:, 3]]  # [n, words]
-    neutral = np.ones(len(compositions), dtype=bool)
+    neutral = np.zeros(len(compositions), dtype=bool)
     neutral[~large] = meeting.any(axis=1)
-    neutral[large] = [_reaches_zero(composition, limits) for composition in compositions[large]]
+    for row in np.flatnonzero(large):
+        neutral[row] = _reaches_zero(compositions[int(row)], limits)
     return neutral | (compositions.k == 1)
 
 
