@@ -88,7 +88,7 @@ def test_rows_of_all_kinds_in_one_batch() -> None:
 
 
 def test_an_element_alone_is_neutral_and_noble_gases_are_as_pymatgen_has_them() -> None:
-    assert is_neutral(Compositions.from_list(["Fe", "O2"])).all()
+    assert is_neutral(Compositions.from_list(["Fe", "O2", "Fe13", "He999999"])).all()
     assert neutral_assignment(["Fe"], [3]) == {"Fe": [0, 0, 0]}
     assert neutral_assignment(["He", "O"], [1, 1]) is None
     assert bool(guesses(parse_formula("XeF2"))) == (neutral_assignment(["Xe", "F"], [1, 2]) is not None)

@@ -123,7 +123,7 @@ def is_neutral(
     meeting = table.sums[sets[:, 0], sets[:, 1]] & table.opposite[sets[:, 2], sets[:, 3]]  # [n, words]
     neutral = np.zeros(len(compositions), dtype=bool)
     neutral[~large] = meeting.any(axis=1)
-    for row in np.flatnonzero(large):
+    for row in np.flatnonzero(large & (compositions.k > 1)):
         neutral[row] = _reaches_zero(compositions[int(row)], limits)
     return neutral | (compositions.k == 1)
 
