@@ -102,7 +102,7 @@ def known_cells(n: int) -> list[Composition]:
 def neutral_cells(n: int, *, unseen: bool) -> list[Composition]:
     """n random charge-neutral compositions; only such as no training crystal has the stoichiometry of?"""
     elements = load_hull(load_potential(POTENTIAL)).searchable_elements
-    drawn = sample_neutral(max(10 * n, 300), generator(0, "benchmark", "neutral"), elements=elements)
+    drawn = sample_neutral(max(10 * n, 300), generator(0, "benchmark", "neutral"), "by-k", elements=elements)
     seen = training_stoichiometries()
     chosen = [c for c in drawn if not (unseen and stoichiometry(c.counts) in seen)]
     return chosen[:n]

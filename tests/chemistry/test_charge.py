@@ -70,8 +70,25 @@ def test_more_atoms_of_one_element_than_the_tables_hold() -> None:
     assert is_neutral(batch).tolist() == [True, False, True, False, True]
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.dictionaries(st.sampled_from(SYMBOLS[1:]), st.integers(1, 3), min_size=1, max_size=6))
+def test_any_elements_in_any_number_agree_with_pymatgen(amounts: dict[str, int]) -> None:
+    composition = Composition(tuple(amounts), tuple(amounts.values()))
+    assert is_neutral(Compositions.from_list([composition])).tolist() == [bool(guesses(composition))]
+
+
+def test_rows_of_all_kinds_in_one_batch() -> None:
+    cells = ["NaCl", "LiNaKRbO2", "LiNaKRbO", "He", "HeO", "Fe15O20", "PoO2", "KrF2", "OgO", "LiNaKRbCsFrO3"]
+    expected = [True, True, False, True, False, True, True, True, False, True]
+    assert is_neutral(Compositions.from_list(cells)).tolist() == expected
+    assert [bool(guesses(parse_formula(c))) for c in cells if c != "Fe15O20"] == [
+        e for c, e in zip(cells, expected, strict=True) if c != "Fe15O20"
+    ]
+    assert is_neutral(Compositions.from_list(["LiNaKRbO2"]), bounds={"O": (-1, -1)}).tolist() == [False]
+
+
 def test_an_element_alone_is_neutral_and_noble_gases_are_as_pymatgen_has_them() -> None:
-    assert is_neutral(Compositions.from_list(["Fe", "O2"])).all()
+    assert is_neutral(Compositions.from_list(["Fe", "O2", "Fe13", "He999999"])).all()
     assert neutral_assignment(["Fe"], [3]) == {"Fe": [0, 0, 0]}
     assert neutral_assignment(["He", "O"], [1, 1]) is None
     assert bool(guesses(parse_formula("XeF2"))) == (neutral_assignment(["Xe", "F"], [1, 2]) is not None)

@@ -11,6 +11,7 @@ from anchor.chemistry.bounds import stoichiometries
 from anchor.chemistry.charge import is_neutral
 from anchor.chemistry.composition import Compositions
 from anchor.chemistry.counting import NeutralCount, count_neutral
+from anchor.chemistry.elements import NUMBERS
 from anchor.chemistry.formula import reduced_formula
 from anchor.chemistry.spaces import sample_random
 from anchor.errors import InputError
@@ -74,10 +75,8 @@ def test_full_binary_counts_equal_the_list(sizes: dict[int, NeutralCount]) -> No
     pairs = np.array(list(combinations(range(84), 2)))
     rho = stoichiometries(2)
     n = len(pairs) * len(rho)
-    elements, counts = np.full((n, 4), -1), np.zeros((n, 4), dtype=int)
-    elements[:, :2] = np.repeat(pairs, len(rho), axis=0)
-    counts[:, :2] = np.tile(rho, (len(pairs), 1))
-    neutral = is_neutral(Compositions(elements, counts))
+    counts = np.tile(rho, (len(pairs), 1))
+    neutral = is_neutral(Compositions.from_padded(NUMBERS[np.repeat(pairs, len(rho), axis=0)], counts))
     assert (sizes[2].actions, sizes[2].neutral_actions) == (n, neutral.sum())
     by_atoms = np.bincount(counts.sum(axis=1), weights=neutral)
     assert list(sizes[2].neutral_by_atoms.values()) == by_atoms[2:].tolist()

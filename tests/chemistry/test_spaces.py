@@ -1,20 +1,23 @@
 from collections import Counter
 from collections.abc import Callable
 from itertools import combinations
-from math import factorial
+from math import factorial, gcd
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from anchor.chemistry.bounds import stoichiometries, why_outside
-from anchor.chemistry.charge import is_neutral
+from anchor.chemistry.charge import is_neutral, neutral_assignment
 from anchor.chemistry.composition import Composition, Compositions
+from anchor.chemistry.counting import count_neutral
+from anchor.chemistry.elements import NUMBERS
 from anchor.chemistry.spaces import sample_neutral, sample_random
 from anchor.errors import InputError
 from anchor.random import generator
 
 SMALL = ("Na", "Cl", "O", "N")  # four elements: the whole space can be listed
+UNEVEN = ("H", "Si", "O", "B")  # several units of HSi are neutral where one is not
 
 
 def listed(k: int) -> list[Composition]:
@@ -51,12 +54,26 @@ def test_flat_neutral_draws_every_neutral_action_alike() -> None:
 
 
 def test_neutral_by_k_draws_k_first() -> None:
-    batch = sample_neutral(30_000, generator(0, "by-k"), elements=SMALL)
+    batch = sample_neutral(30_000, generator(0, "by-k"), "by-k", elements=SMALL)
     assert is_neutral(batch).all()
     assert stats.chisquare(np.bincount(batch.k)[2:]).pvalue > 1e-4
     for k in (2, 3, 4):
         population = Compositions.from_list(listed(k))
         assert_uniform(batch[batch.k == k], list(population[is_neutral(population)]))
+
+
+def test_neutral_formulas_are_the_papers_enumeration_and_k_comes_first() -> None:
+    batch = sample_neutral(30_000, generator(0, "formulas"), elements=UNEVEN)
+    assert stats.chisquare(np.bincount(batch.k)[2:]).pvalue > 1e-4
+    for k, size in count_neutral(UNEVEN).items():
+        formulas: dict[str, Composition] = {}  # one formula unit of each, if that unit is neutral
+        for symbols in combinations(UNEVEN, k):
+            for rho in stoichiometries(k).tolist():
+                unit = Composition(symbols, tuple(n // gcd(*rho) for n in rho))
+                if neutral_assignment(unit.elements, unit.counts) is not None:
+                    formulas[unit.formula] = unit
+        assert len(formulas) == size.neutral_formula_units < size.neutral_formulas
+        assert_uniform(batch[batch.k == k], list(formulas.values()))
 
 
 def test_hierarchical_draws_each_step_alike() -> None:
@@ -66,13 +83,14 @@ def test_hierarchical_draws_each_step_alike() -> None:
         part = batch[batch.k == k]
         assert stats.chisquare(np.bincount(part.n_atoms, minlength=21)[k:]).pvalue > 1e-4
         for column in range(k):
-            assert stats.chisquare(np.bincount(part.elements[:, column], minlength=84)).pvalue > 1e-5
+            drawn = np.bincount(part.padded(k)[0][:, column], minlength=119)[NUMBERS]
+            assert stats.chisquare(drawn).pvalue > 1e-5
 
 
 @pytest.mark.parametrize(("k", "n_atoms"), [(2, 20), (3, 20), (4, 9)])
 def test_hierarchical_stoichiometry_is_the_truncated_multinomial(k: int, n_atoms: int) -> None:
     batch = sample_random(300_000, generator(1, "rho"))
-    rows = batch.counts[(batch.k == k) & (batch.n_atoms == n_atoms), :k]
+    _, rows = batch[(batch.k == k) & (batch.n_atoms == n_atoms)].padded(k)
     drawn = Counter(map(tuple, rows.tolist()))
     outcomes = [tuple(rho) for rho in stoichiometries(k).tolist() if sum(rho) == n_atoms]
     weights = np.array([1 / np.prod([factorial(n - 1) for n in rho]) for rho in outcomes])
@@ -90,6 +108,7 @@ def test_hierarchical_stoichiometry_is_the_truncated_multinomial(k: int, n_atoms
     [
         (sample_random, "hierarchical"),
         (sample_random, "flat"),
+        (sample_neutral, "formulas"),
         (sample_neutral, "by-k"),
         (sample_neutral, "flat"),
     ],
@@ -98,9 +117,7 @@ def test_draws_are_actions_and_repeat_with_the_seed(draw: Callable[..., Composit
     batch = draw(300, generator(5, "draw"), measure)
     again = draw(300, generator(5, "draw"), measure)
     other = draw(300, generator(6, "draw"), measure)
-    assert (batch.elements == again.elements).all()
-    assert (batch.counts == again.counts).all()
-    assert (batch.elements != other.elements).any()
+    assert batch.cells == again.cells != other.cells
     assert all(why_outside(composition) is None for composition in batch)
     assert len(draw(0, generator(5, "draw"), measure)) == 0
 

@@ -14,7 +14,7 @@ def run(*arguments: str) -> Result:
 
 
 @pytest.mark.parametrize(
-    ("source", "measure"), [("random", "hierarchical"), ("neutral", "by-k"), ("neutral", "flat")]
+    ("source", "measure"), [("random", "hierarchical"), ("neutral", "formulas"), ("neutral", "flat")]
 )
 def test_sample_names_its_measure_and_repeats(source: str, measure: str) -> None:
     arguments = ["sample", "--source", source, "--measure", measure, "-n", "7", "--seed", "3", "--json"]

@@ -76,6 +76,9 @@ def test_pieces(random_crystal: Callable[..., Crystals], parts: list[tuple[int, 
     assert_equal(crystals[-1], random_crystal(parts[-1][0], atoms=parts[-1][1], skew=parts[-1][2]))
     structures = crystals.to_structures()
     assert crystals.formulas == [s.composition.reduced_formula for s in structures]
+    for cell, structure in zip(crystals.compositions, structures, strict=True):
+        amounts = dict(zip(cell.elements, cell.counts, strict=True))
+        assert amounts == structure.composition.get_el_amt_dict()
     np.testing.assert_allclose(crystals.volume, [s.volume for s in structures])
     np.testing.assert_allclose(crystals.cart, np.concatenate([s.cart_coords for s in structures]), atol=1e-8)
     assert crystals.offsets[-1] == crystals.n_atoms == len(crystals.owner)

@@ -22,7 +22,7 @@ def test_untrained_sources_draw_the_papers_measures() -> None:
     flat = find_source(["neutral:flat"])
     expected = sample_neutral(6, generator(2, "evaluate", "neutral", "flat"), "flat")
     assert cells(flat, 2, 6) == [str(c) for c in expected]
-    assert find_source(["neutral"]).identity["measure"] == "by-k"
+    assert find_source(["neutral"]).identity["measure"] == "formulas"
     assert find_source(["random"]).identity["measure"] == "hierarchical"
     assert flat.kind == "compositions"
     few = find_source(["random"], elements=["H", "O", "N", "C"]).draw(0, 20)

@@ -78,7 +78,7 @@ def own_with_elements(phases: Phases) -> Phases:
 
 def test_composition_counts() -> None:
     crystals = Crystals([3, 2], [8, 8, 3, 11, 17], np.zeros((5, 3)), np.stack([np.eye(3)] * 2))
-    amounts = references.crystal_compositions(crystals)
+    amounts = crystals.compositions.amounts
     assert amounts[0, [3, 8]].tolist() == [1, 2]
     assert amounts[1, [11, 17]].tolist() == [1, 1]
     assert amounts.sum() == 5
@@ -190,7 +190,7 @@ def test_known_crystals_lie_on_or_above_the_union(bundled: references.PotentialH
     """Every reference crystal is a phase of the union, so none can be far below it."""
     reference = load_reference()
     found = store.load_energies(bundled.calibration.potential, reference.crystals)
-    rows = np.flatnonzero((references.crystal_compositions(reference.crystals) > 0).sum(axis=1) > 1)[::10]
+    rows = np.flatnonzero((reference.crystals.compositions.amounts > 0).sum(axis=1) > 1)[::10]
     scores = bundled.score(
         reference.crystals[rows],
         found.lowest[rows] * reference.crystals.counts[rows],

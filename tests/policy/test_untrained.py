@@ -10,9 +10,10 @@ from anchor.chemistry.charge import is_neutral
 from anchor.chemistry.elements import VOCABULARY
 from anchor.config import ActionSpace, Config, load_config
 from anchor.errors import InputError
+from anchor.policy.actions import to_actions
 from anchor.policy.constraints import Limits
 from anchor.policy.grpo import Learner, Scores
-from anchor.policy.untrained import Source, Untrained, draw_within
+from anchor.policy.untrained import Untrained, UntrainedName, draw_within
 from anchor.random import generator
 
 
@@ -28,7 +29,7 @@ def configured(*overrides: str) -> tuple[Config, Limits]:
     atoms=st.integers(6, 20),
 )
 @settings(max_examples=10, deadline=None)
-def test_every_limit_holds(source: Source, required: set[str], k: tuple[int, ...], atoms: int) -> None:
+def test_every_limit_holds(source: UntrainedName, required: set[str], k: tuple[int, ...], atoms: int) -> None:
     space = ActionSpace(
         k=k, max_atoms=atoms, must_contain=tuple(required), exclude=("Pb", "Hg"), max_counts={"O": 4},
         elements=("Li", "Na", "Fe", "Mn", "O", "F", "S", "Pb"), min_counts={"F": 2},
@@ -45,7 +46,7 @@ def test_every_limit_holds(source: Source, required: set[str], k: tuple[int, ...
 def test_random_is_uniform_in_k_and_elements() -> None:
     drawn = draw_within("random", 6000, Limits.from_config(ActionSpace()), generator(1, "test"))
     assert chisquare(np.bincount(drawn.k)[2:]).pvalue > 1e-3
-    assert chisquare(np.bincount(drawn.elements[:, 0], minlength=len(VOCABULARY))).pvalue > 1e-3
+    assert chisquare(np.bincount(to_actions(drawn)[0][:, 0], minlength=len(VOCABULARY))).pvalue > 1e-3
 
 
 def test_neutral_is_neutral() -> None:
@@ -79,4 +80,4 @@ def test_rewards_change_nothing() -> None:
     assert metrics["reward_mean"] == 31.5
     assert "beta" not in metrics
     assert untrained.state() == b""
-    assert (untrained.rollout(1).compositions.elements == before.elements).all()
+    assert untrained.rollout(1).compositions.cells == before.cells

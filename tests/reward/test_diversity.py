@@ -7,7 +7,7 @@ from anchor.chemistry.composition import Compositions
 from anchor.chemistry.families import MEMBERS
 from anchor.reward.diversity import comp_kernel, diversity, struct_kernel
 
-FORMULAS = ["NaCl", "KCl", "Na2O", "LiFeO2", "LaFeO3", "Ba2TiO4", "H2O"]
+FORMULAS = ["NaCl", "KCl", "Na2O", "LiFeO2", "LaFeO3", "Ba2TiO4", "H2O", "PoO2", "KrF2", "LiNaFeCoO4F"]
 
 
 def test_comp_kernel_is_jaccard_of_family_sets() -> None:

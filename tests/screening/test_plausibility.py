@@ -161,10 +161,10 @@ def test_shipped_fit_tells_compounds_from_random_ones_as_its_card_states(
     from anchor.chemistry.spaces import sample_neutral
     from anchor.random import generator
 
-    batch = sample_neutral(600, generator(9, "test"))
+    batch = sample_neutral(600, generator(9, "test"), "by-k")
     assert is_neutral(batch).all()
     unknown = Compositions.concatenate([batch])[np.array([not reference.known(f) for f in batch.formulas])]
-    hull_energy = dft_hull().hull_energy(plausible.amounts_of(unknown))
+    hull_energy = dft_hull().hull_energy(unknown.amounts)
     random = plausible.gather_evidence(unknown, surrogate, hull_energy, prior)
     auc = plausible._auc(fit.probability(compounds), fit.probability(random))
     assert auc == pytest.approx(fit.card["auc"][0], abs=0.02)

@@ -17,6 +17,7 @@ from anchor.chemistry.composition import Compositions
 from anchor.chemistry.elements import INDEX, VOCABULARY
 from anchor.cli.policy import app
 from anchor.errors import InputError, MissingDependencyError
+from anchor.policy.actions import to_actions
 from anchor.reference.reference import load_reference
 from anchor.screening.surrogate import (
     PairNetwork,
@@ -135,8 +136,9 @@ def test_prediction_is_mean_and_calibrated_spread_of_the_members() -> None:
     members = [PairNetwork(SMALL, member=m) for m in range(3)]
     batch = Compositions.from_list(["NaCl", "Li2FeSiO4", "Na2Cl2"])
     energy, spread = Surrogate(members, floor=0.03, scale=1.5).predict(batch)
-    fractions = batch.counts / batch.counts.sum(axis=1, keepdims=True)
-    single = np.array([member_energies([m], batch.elements, fractions)[0] for m in members])
+    elements, counts = to_actions(batch)
+    fractions = counts / counts.sum(axis=1, keepdims=True)
+    single = np.array([member_energies([m], elements, fractions)[0] for m in members])
     np.testing.assert_allclose(energy, single.mean(axis=0))
     np.testing.assert_allclose(spread, np.sqrt(0.03**2 + (1.5 * single.std(axis=0)) ** 2))
     assert energy[0] == pytest.approx(energy[2], abs=1e-6)  # the cell's size does not matter

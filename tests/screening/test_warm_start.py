@@ -92,10 +92,10 @@ def test_reward_worked_by_hand(estimator: free.Estimator, config) -> None:
 
 
 def _d_comp(batch: Compositions, row: int) -> float:
-    from anchor.chemistry.elements import VOCABULARY
+    from anchor.chemistry.elements import NUMBER
     from anchor.chemistry.families import FAMILY
 
-    sets = [{int(FAMILY[VOCABULARY.index(e)]) for e in c.elements} for c in batch]
+    sets = [{int(FAMILY[NUMBER[e]]) for e in c.elements} for c in batch]
     others = [s for i, s in enumerate(sets) if i != row]
     return 1 - sum(len(sets[row] & s) / len(sets[row] | s) for s in others) / len(others)
 

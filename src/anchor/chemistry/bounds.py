@@ -14,6 +14,9 @@ from anchor.chemistry.elements import INDEX
 K: tuple[int, ...] = (2, 3, 4)
 """Numbers of distinct elements."""
 
+MAX_ELEMENTS = max(K)
+"""Most distinct elements."""
+
 MAX_ATOMS = 20
 """N, most atoms in a cell."""
 
@@ -26,6 +29,15 @@ def stoichiometries(k: int) -> NDArray[np.int64]:
     table = np.array(
         [rho for rho in product(range(1, MAX_ATOMS_PER_ELEMENT + 1), repeat=k) if sum(rho) <= MAX_ATOMS]
     )
+    table.setflags(write=False)
+    return table
+
+
+@cache
+def primitive_stoichiometries(k: int) -> NDArray[np.int64]:
+    """Those of one formula unit: counts without a common divisor, read-only.  # [n, k]"""
+    table = stoichiometries(k)
+    table = table[np.gcd.reduce(table, axis=1) == 1]
     table.setflags(write=False)
     return table
 

@@ -5,19 +5,22 @@ every atom takes one of its element's ICSD oxidation states (the common states w
 one element may differ, and the charges of the whole cell as proposed add up to zero. pymatgen lists all
 combinations; here the sums that n atoms of an element can reach are a set of integers, and four such sets
 contain a zero sum exactly when (A + B) meets -(C + D). Both pair sums are looked up as bits of four words.
+Cells of more elements or atoms than the tables hold are added up atom by atom, as exactly. With an element
+that has no states at all (He, Ne, Ar, Rn, Db and beyond) nothing is neutral but the element alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, reduce
+from operator import or_
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anchor.chemistry.composition import Composition, Compositions
-from anchor.chemistry.elements import INDEX, VOCABULARY
+from anchor.chemistry.elements import NUMBER, SYMBOLS
 from anchor.errors import InputError, nearest
 
 Bounds = tuple[tuple[str, int, int], ...]
@@ -25,13 +28,16 @@ Bounds = tuple[tuple[str, int, int], ...]
 TABLE_ATOMS = 12
 """Atoms of one element that the tables hold, the bound of the action space."""
 
+TABLE_ELEMENTS = 4
+"""Elements of one cell that the tables hold: two pairs."""
+
 ASSIGNED_ATOMS = 200
 """Largest cell for which an assignment is searched."""
 
 
 @cache
 def oxidation_states(symbol: str) -> tuple[int, ...]:
-    """States an atom may take, ascending: ICSD's, or the common ones; none for He, Ne and Ar."""
+    """States an atom may take, ascending: ICSD's, or the common ones; some elements have neither."""
     from pymatgen.core import Element
 
     element = Element(symbol)
@@ -43,7 +49,7 @@ class ChargeTable:
     """Reachable charges of elements and of pairs of elements.
 
     Attributes:
-        set_of: Charge set of n atoms of vocabulary element e; {0} for element -1 or n = 0.  # [85, 13]
+        set_of: Charge set of n atoms by atomic number; {0} for number 0 or n = 0.  # [119, 13]
         sums: Charges -reach..reach that two sets reach together, as bits.  # [n_sets, n_sets, words], uint64
         opposite: The same with all charges negated.  # [n_sets, n_sets, words], uint64
         reach: Largest charge that can still be balanced by another pair.
@@ -65,12 +71,12 @@ def reachable_charges(states: Sequence[int], n_atoms: int) -> list[frozenset[int
 
 @cache
 def charge_table(bounds: Bounds = ()) -> ChargeTable:
-    """The table of the vocabulary, built once for the same bounds, in less than a second."""
+    """The table of all elements, built once for the same bounds, in less than a second."""
     ids: dict[frozenset[int], int] = {frozenset({0}): 0}
-    set_of = np.zeros((len(VOCABULARY) + 1, TABLE_ATOMS + 1), dtype=np.int64)
-    for row, symbol in enumerate(VOCABULARY):
+    set_of = np.zeros((len(SYMBOLS), TABLE_ATOMS + 1), dtype=np.int64)
+    for symbol, number in NUMBER.items():
         for n, charges in enumerate(reachable_charges(_allowed_states(symbol, bounds), TABLE_ATOMS)):
-            set_of[row, n] = ids.setdefault(charges, len(ids))
+            set_of[number, n] = ids.setdefault(charges, len(ids))
     low, high = (pick(pick(charges) for charges in ids if charges) for pick in (min, max))
     single = np.zeros((len(ids), high - low + 1), dtype=bool)  # columns: charges low..high
     for charges, i in ids.items():
@@ -98,7 +104,7 @@ def _pack(bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
 def is_neutral(
     compositions: Compositions, *, bounds: Mapping[str, tuple[int, int]] | None = None
 ) -> NDArray[np.bool_]:
-    """Whether each cell as proposed has a charge-neutral assignment; several million per second.  # [n]
+    """Whether each cell has a charge-neutral assignment; several million per second.  # [n]
 
     Equal to `bool(Composition.oxi_state_guesses())` of pymatgen, for which an element alone is neutral.
 
@@ -108,25 +114,38 @@ def is_neutral(
     """
     limits = _checked(bounds or {})
     table = charge_table(limits)
-    tabulated = compositions.counts.max(axis=1, initial=0) <= TABLE_ATOMS
-    sets = table.set_of[compositions.elements, np.minimum(compositions.counts, TABLE_ATOMS)]  # [n, 4]
+    large = compositions.sizes > TABLE_ELEMENTS
+    if (many := compositions.counts > TABLE_ATOMS).any():
+        large[compositions.owner[many]] = True
+    tabulated = compositions[~large] if large.any() else compositions
+    sets = np.zeros((len(tabulated), TABLE_ELEMENTS), dtype=np.int64)
+    sets[tabulated.owner, tabulated.column] = table.set_of[tabulated.numbers, tabulated.counts]
     meeting = table.sums[sets[:, 0], sets[:, 1]] & table.opposite[sets[:, 2], sets[:, 3]]  # [n, words]
-    neutral = meeting.any(axis=1) | (compositions.k == 1)
-    for row in np.flatnonzero(~tabulated):
-        composition = compositions[int(row)]
-        sums = {0}
-        for symbol, n in zip(composition.elements, composition.counts, strict=True):
-            charges = reachable_charges(_allowed_states(symbol, limits), n)[-1]
-            sums = {total + charge for total in sums for charge in charges}
-        neutral[row] = 0 in sums
-    return neutral
+    neutral = np.zeros(len(compositions), dtype=bool)
+    neutral[~large] = meeting.any(axis=1)
+    for row in np.flatnonzero(large & (compositions.k > 1)):
+        neutral[row] = _reaches_zero(compositions[int(row)], limits)
+    return neutral | (compositions.k == 1)
+
+
+def _reaches_zero(composition: Composition, bounds: Bounds) -> bool:
+    """Whether states of all atoms can add up to zero. Charges are the bits of one integer, lowest first."""
+    reached, lowest = 1, 0
+    for symbol, n in zip(composition.elements, composition.counts, strict=True):
+        states = _allowed_states(symbol, bounds)
+        if not states:
+            return False
+        lowest += n * states[0]
+        for _ in range(n):
+            reached = reduce(or_, (reached << state - states[0] for state in states))
+    return lowest <= 0 and bool(reached >> -lowest & 1)
 
 
 def _checked(bounds: Mapping[str, tuple[int, int]]) -> Bounds:
     """Bounds as a key of the tables; unknown elements and empty ranges are refused."""
     for symbol, (low, high) in bounds.items():
-        if symbol not in INDEX:
-            raise InputError(f"oxidation bounds name '{symbol}'", nearest(symbol, VOCABULARY))
+        if symbol not in NUMBER:
+            raise InputError(f"oxidation bounds name '{symbol}'", nearest(symbol, NUMBER))
         if low > high:
             raise InputError(f"the oxidation bounds of {symbol} are empty: {low} to {high}")
     return tuple(sorted((symbol, int(low), int(high)) for symbol, (low, high) in bounds.items()))
@@ -140,8 +159,8 @@ def _allowed_states(symbol: str, bounds: Bounds) -> tuple[int, ...]:
 def neutral_assignment(elements: Sequence[str], counts: Sequence[int]) -> dict[str, list[int]] | None:
     """The most probable neutral assignment, or None: states of each element's atoms, descending.
 
-    Probable as pymatgen means it: the largest sum over atoms of how often ICSD has the state. Elements may be
-    any, not only the vocabulary's. An element alone is neutral with all its atoms at 0.
+    Probable as pymatgen means it: the largest sum over atoms of how often ICSD has the state. An element
+    alone is neutral with all its atoms at 0.
     """
     composition = Composition(tuple(elements), tuple(counts))  # refuses what is no composition
     if composition.n_atoms > ASSIGNED_ATOMS:

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from anchor.chemistry.bounds import MAX_ATOMS, MAX_ATOMS_PER_ELEMENT, K, stoichiometries
-from anchor.chemistry.charge import charge_table, oxidation_states
-from anchor.chemistry.composition import MAX_ELEMENTS
-from anchor.chemistry.elements import VOCABULARY, vocabulary_indices
+from anchor.chemistry.bounds import MAX_ATOMS, MAX_ATOMS_PER_ELEMENT, K, primitive_stoichiometries
+from anchor.chemistry.charge import TABLE_ELEMENTS, charge_table, oxidation_states
+from anchor.chemistry.elements import NUMBERS, SYMBOLS, VOCABULARY, vocabulary_indices
 
 
 @dataclass(frozen=True)
@@ -44,12 +43,12 @@ class NeutralCount:
 
 def count_neutral(elements: Sequence[str] = VOCABULARY) -> dict[int, NeutralCount]:
     """Exact sizes by k of the action space over `elements`; a few seconds for all 84."""
-    indices = vocabulary_indices(elements).tolist()
-    states = [oxidation_states(VOCABULARY[i]) for i in indices]
+    numbers = NUMBERS[vocabulary_indices(elements)].tolist()
+    states = [oxidation_states(SYMBOLS[z]) for z in numbers]
     types = Counter(states)
-    representatives = np.array([indices[states.index(kind)] for kind in types])  # one element for each type
+    representatives = np.array([numbers[states.index(kind)] for kind in types])  # one element for each type
     multiplicity = np.array(list(types.values()))
-    return {k: _count(k, len(indices), representatives, multiplicity) for k in K}
+    return {k: _count(k, len(numbers), representatives, multiplicity) for k in K}
 
 
 def _count(
@@ -85,7 +84,7 @@ def _count(
 
 def _primitive(k: int) -> list[tuple[int, ...]]:
     """Ascending stoichiometries without a common divisor."""
-    return [tuple(rho) for rho in stoichiometries(k).tolist() if rho == sorted(rho) and math.gcd(*rho) == 1]
+    return [tuple(rho) for rho in primitive_stoichiometries(k).tolist() if rho == sorted(rho)]
 
 
 def _ordered_choices(k: int, multiplicity: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -102,7 +101,7 @@ def _neutral_assignments(rho: tuple[int, ...], representatives: NDArray[np.int64
     table = charge_table()
     # Position i takes any type; positions beyond k are the set {0}
     sets = [table.set_of[representatives, n] for n in rho] + [np.zeros(1, dtype=int)] * (
-        MAX_ELEMENTS - len(rho)
+        TABLE_ELEMENTS - len(rho)
     )
     left = table.sums[sets[0][:, None], sets[1]].reshape(-1, table.sums.shape[-1])  # [types^2, words]
     right = table.opposite[sets[2][:, None], sets[3]].reshape(-1, table.sums.shape[-1])

@@ -67,6 +67,11 @@ def reduced_formula(symbols: Sequence[str], counts: Sequence[int]) -> str:
     return _special_formulas().get(formula, formula)
 
 
+def plain_formula(symbols: Iterable[str], counts: Iterable[int]) -> str:
+    """Symbols and counts one after the other as they come: 'Li4Fe2Si2O8'."""
+    return _join(zip(symbols, counts, strict=True))
+
+
 def _join(amounts: Iterable[tuple[str, int]]) -> str:
     return "".join(symbol if n == 1 else f"{symbol}{n}" for symbol, n in amounts)
 

@@ -2,40 +2,47 @@
 
 The measure matters. A *flat* draw gives every action the same probability, and almost all actions have four
 elements. A draw *by steps* gives k, elements, T and rho their own turn, and meets known formulas far more
-often. Neutral draws are random draws that are kept when neutral, so each neutral action keeps its relative
+often. Neutral draws are random draws that are kept when neutral, so each neutral one keeps its relative
 probability exactly and the set is never listed.
+
+The paper's enumeration (app:elem_vocab_action_space: 4.4e4, 1.1e7 and 1.1e9 for k = 2, 3, 4) lists reduced
+formulas of which one formula unit is neutral; by cells, AB would be there ten times, as AB, A2B2, …. How k is
+drawn is not said. If all formulas were alike, 99 of 100 would have four elements and hardly any be known;
+with k drawn first about as many are known as the paper's tab:internal counts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anchor.chemistry.bounds import MAX_ATOMS, MAX_ATOMS_PER_ELEMENT, K, stoichiometries, why_outside
+from anchor.chemistry.bounds import (
+    MAX_ATOMS,
+    MAX_ATOMS_PER_ELEMENT,
+    MAX_ELEMENTS,
+    K,
+    primitive_stoichiometries,
+    stoichiometries,
+)
 from anchor.chemistry.charge import is_neutral
-from anchor.chemistry.composition import MAX_ELEMENTS, Compositions
-from anchor.chemistry.counting import NeutralCount, count_neutral
-from anchor.chemistry.elements import VOCABULARY, vocabulary_indices
+from anchor.chemistry.composition import Compositions
+from anchor.chemistry.elements import NUMBERS, VOCABULARY, vocabulary_indices
 from anchor.errors import InputError, nearest
 
-__all__ = [
-    "MAX_ATOMS",
-    "MAX_ATOMS_PER_ELEMENT",
-    "K",
-    "NeutralCount",
-    "count_neutral",
-    "sample_neutral",
-    "sample_random",
-    "stoichiometries",
-    "why_outside",
-]
-
 RandomMeasure = Literal["hierarchical", "flat"]
-NeutralMeasure = Literal["by-k", "flat"]
+NeutralMeasure = Literal["formulas", "by-k", "flat"]
+MEASURES: dict[str, tuple[str, ...]] = {
+    "random": get_args(RandomMeasure),
+    "neutral": get_args(NeutralMeasure),
+}
+"""Measures of the two sources, the default first."""
+
+Table = Callable[[int], NDArray[np.int64]]
+"""Stoichiometries of k elements to draw from.  # [n, k]"""
 
 HOPELESS_DRAWS = 200_000
 """Draws without any neutral one after which a restricted set of elements is given up."""
@@ -61,20 +68,20 @@ def sample_random(
     _check_measure(measure, RandomMeasure)
     pool = _pool(elements)
     if measure == "flat":
-        return _flat(rng.choice(K, size=n, p=_share_of_k(len(pool))), pool, rng)
+        return _flat(rng.choice(K, size=n, p=_share_of_k(len(pool))), pool, rng, stoichiometries)
     k = rng.choice(K, size=n)
     counts = np.zeros((n, MAX_ELEMENTS), dtype=np.int64)
     for size in K:
         rows = k == size
         n_atoms = rng.integers(size, MAX_ATOMS, size=rows.sum(), endpoint=True)
         counts[rows, :size] = _truncated_multinomial(n_atoms, size, rng)
-    return Compositions(_distinct(k, pool, rng), counts)
+    return Compositions.from_padded(_distinct(k, pool, rng), counts)
 
 
 def sample_neutral(
     n: int,
     rng: np.random.Generator,
-    measure: NeutralMeasure = "by-k",
+    measure: NeutralMeasure = "formulas",
     *,
     elements: Sequence[str] = VOCABULARY,
 ) -> Compositions:
@@ -83,22 +90,24 @@ def sample_neutral(
     Args:
         n: How many.
         rng: Random stream.
-        measure: "by-k" draws k uniformly from {2, 3, 4} and gives every neutral action of that k the same
-            probability; "flat" gives every neutral action the same probability.
+        measure: "formulas", the paper's, draws k uniformly from {2, 3, 4} and gives every reduced formula of
+            that k of which one formula unit is neutral the same probability; the cell is one formula unit.
+            "by-k" does the same with actions: cells of several formula units count, too. "flat" gives every
+            neutral action the same probability, whatever its k.
         elements: Symbols to draw from.
     """
     _check_measure(measure, NeutralMeasure)
     pool = _pool(elements)
     if measure == "flat":
         return _neutral(n, _share_of_k(len(pool)), pool, rng)
+    table = primitive_stoichiometries if measure == "formulas" else stoichiometries
     k = rng.choice(K, size=n)
-    found = np.full((n, MAX_ELEMENTS), -1, dtype=np.int64)
-    counts = np.zeros((n, MAX_ELEMENTS), dtype=np.int64)
-    for value in K:
-        rows = np.flatnonzero(k == value)
-        part = _neutral(len(rows), np.equal(K, value).astype(float), pool, rng)
-        found[rows], counts[rows] = part.elements, part.counts
-    return Compositions(found, counts)
+    rows = [np.flatnonzero(k == value) for value in K]
+    parts = [
+        _neutral(len(own), np.equal(K, value).astype(float), pool, rng, table)
+        for own, value in zip(rows, K, strict=True)
+    ]
+    return Compositions.concatenate(parts)[np.argsort(np.concatenate(rows))]
 
 
 def _check_measure(measure: str, allowed: object) -> None:
@@ -107,8 +116,8 @@ def _check_measure(measure: str, allowed: object) -> None:
 
 
 def _pool(elements: Sequence[str]) -> NDArray[np.int64]:
-    """Vocabulary indices of the symbols to draw from."""
-    pool = vocabulary_indices(elements)
+    """Atomic numbers to draw from."""
+    pool = NUMBERS[vocabulary_indices(elements)]
     if len(pool) < max(K):
         raise InputError(f"{len(pool)} elements are too few to draw from", f"give at least {max(K)}")
     return pool
@@ -120,18 +129,23 @@ def _share_of_k(n_elements: int) -> NDArray[np.float64]:
     return actions / actions.sum()
 
 
-def _flat(k: NDArray[np.int64], pool: NDArray[np.int64], rng: np.random.Generator) -> Compositions:
-    """Uniform elements and, independently, uniform stoichiometry: every action of a k equally probable."""
+def _flat(
+    k: NDArray[np.int64], pool: NDArray[np.int64], rng: np.random.Generator, stoichiometries: Table
+) -> Compositions:
+    """Uniform elements and, independently, uniform stoichiometry: every action of a k equally probable.
+
+    An action has k! orders of its elements, whatever they are, so none is favoured.
+    """
     counts = np.zeros((len(k), MAX_ELEMENTS), dtype=np.int64)
     for size in K:
         rows = k == size
         table = stoichiometries(size)
         counts[rows, :size] = table[rng.integers(len(table), size=rows.sum())]
-    return Compositions(_distinct(k, pool, rng), counts)
+    return Compositions.from_padded(_distinct(k, pool, rng), counts)
 
 
 def _distinct(k: NDArray[np.int64], pool: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """k distinct elements of the pool per row, uniformly, in the order drawn; -1 after them.  # [n, 4]"""
+    """k distinct elements of the pool per row, uniformly, in the order drawn; 0 after them.  # [n, 4]"""
     chosen = np.zeros((len(k), MAX_ELEMENTS), dtype=np.int64)
     for i in range(MAX_ELEMENTS):
         # The draw is a rank among the elements left: step over those taken, smallest first
@@ -139,7 +153,7 @@ def _distinct(k: NDArray[np.int64], pool: NDArray[np.int64], rng: np.random.Gene
         for taken in np.sort(chosen[:, :i], axis=1).T:
             rank += rank >= taken
         chosen[:, i] = rank
-    return np.where(np.arange(MAX_ELEMENTS) < k[:, None], pool[chosen], -1)
+    return np.where(np.arange(MAX_ELEMENTS) < k[:, None], pool[chosen], 0)
 
 
 def _truncated_multinomial(n_atoms: NDArray[np.int64], k: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -153,14 +167,18 @@ def _truncated_multinomial(n_atoms: NDArray[np.int64], k: int, rng: np.random.Ge
 
 
 def _neutral(
-    n: int, share_of_k: NDArray[np.float64], pool: NDArray[np.int64], rng: np.random.Generator
+    n: int,
+    share_of_k: NDArray[np.float64],
+    pool: NDArray[np.int64],
+    rng: np.random.Generator,
+    table: Table = stoichiometries,
 ) -> Compositions:
     """The first n neutral ones of a stream of flat draws with k drawn by `share_of_k`."""
     parts: list[Compositions] = []
     missing, drawn = n, 0
     while missing > 0:
         size = min(10 * missing + 1000, 500_000)
-        batch = _flat(rng.choice(K, size=size, p=share_of_k), pool, rng)
+        batch = _flat(rng.choice(K, size=size, p=share_of_k), pool, rng, table)
         parts.append(batch[is_neutral(batch)][:missing])
         missing -= len(parts[-1])
         drawn += size

@@ -14,7 +14,6 @@ from anchor.errors import InputError, nearest
 app = typer.Typer(help="Draw, check and count compositions.", no_args_is_help=True)
 
 PAPER_COUNTS = {2: "4.4e4", 3: "1.1e7", 4: "1.1e9"}
-DEFAULT_MEASURE = {"random": "hierarchical", "neutral": "by-k"}
 
 
 @app.command()
@@ -24,7 +23,8 @@ def sample(
         str | None,
         typer.Option(
             help="random: hierarchical (default: k, elements, T, rho in turn) or flat (all actions alike); "
-            "neutral: by-k (default: k first, then all alike) or flat."
+            "neutral: formulas (default: k first, then all reduced formulas alike), by-k (k first, then all "
+            "cells alike) or flat (all cells alike)."
         ),
     ] = None,
     n: Annotated[int, typer.Option("-n", min=1, max=1_000_000, help="How many.")] = 10,
@@ -39,9 +39,9 @@ def sample(
     from anchor.chemistry.charge import is_neutral
     from anchor.random import generator
 
-    if source not in DEFAULT_MEASURE:
-        raise InputError(f"unknown source '{source}'", nearest(source, DEFAULT_MEASURE))
-    measure = measure or DEFAULT_MEASURE[source]
+    if source not in spaces.MEASURES:
+        raise InputError(f"unknown source '{source}'", nearest(source, spaces.MEASURES))
+    measure = measure or spaces.MEASURES[source][0]
     draw: Any = spaces.sample_random if source == "random" else spaces.sample_neutral
     batch = draw(n, generator(seed, "compositions", source, measure), measure)
     neutral = is_neutral(batch)

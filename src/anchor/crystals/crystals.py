@@ -12,8 +12,7 @@ from ase import Atoms
 from numpy.typing import ArrayLike, NDArray
 from pymatgen.core import Lattice, Structure
 
-from anchor.chemistry.elements import SYMBOLS
-from anchor.chemistry.formula import reduced_formula
+from anchor.chemistry.composition import Compositions
 from anchor.errors import InputError
 
 
@@ -81,7 +80,12 @@ class Crystals:
     @property
     def formulas(self) -> list[str]:
         """Reduced formula of each crystal, as pymatgen writes it."""
-        return [_reduced_formula(self.numbers[a:b]) for a, b in self._spans()]
+        return self.compositions.formulas
+
+    @property
+    def compositions(self) -> Compositions:
+        """Atoms of the cells, elements by atomic number.  # [n]"""
+        return Compositions.of_atoms(self.owner, self.numbers)
 
     def _spans(self) -> Iterator[tuple[int, int]]:
         yield from itertools.pairwise(self.offsets.tolist())
@@ -201,8 +205,3 @@ class Crystals:
             Atoms(numbers=self.numbers[a:b], scaled_positions=self.frac[a:b], cell=cell, pbc=True)
             for cell, (a, b) in zip(self.lattice, self._spans(), strict=True)
         ]
-
-
-def _reduced_formula(numbers: NDArray[np.int64]) -> str:
-    values, counts = np.unique(numbers, return_counts=True)
-    return reduced_formula([SYMBOLS[z] for z in values], counts.tolist())

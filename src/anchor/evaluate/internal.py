@@ -13,9 +13,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from anchor.chemistry.charge import ASSIGNED_ATOMS, neutral_assignment
-from anchor.chemistry.composition import MAX_ELEMENTS, Composition, Compositions, parse_formula
-from anchor.chemistry.elements import INDEX, SYMBOLS
+from anchor.chemistry.composition import Compositions
+from anchor.chemistry.elements import SYMBOLS
 from anchor.config import Config, Evaluation
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError, nearest
@@ -304,25 +303,9 @@ LEMAT_COLUMNS = ("lemat_charge_ok", "lemat_distance_ok", "lemat_plausibility_ok"
 
 def charges(rows: Sequence[Row]) -> list[bool | None]:
     """Whether each row's cell, as proposed or read, can be charge-neutral; None without a cell."""
-    cells = [None if row["cell"] is None else parse_formula(row["cell"]) for row in rows]
-    found: list[bool | None] = [None] * len(cells)
-    narrow = [i for i, cell in enumerate(cells) if cell is not None and _is_action_like(cell)]
-    batch = Compositions.from_list(cell for i in narrow if (cell := cells[i]) is not None)
-    for i, ok in zip(narrow, check_charges(batch).tolist(), strict=True):
+    proposed = [i for i, row in enumerate(rows) if row["cell"] is not None]
+    neutral = check_charges(Compositions.from_list(rows[i]["cell"] for i in proposed))
+    found: list[bool | None] = [None] * len(rows)
+    for i, ok in zip(proposed, neutral.tolist(), strict=True):
         found[i] = ok
-    for i, cell in enumerate(cells):
-        if cell is not None and found[i] is None:
-            found[i] = _neutral(cell)
     return found
-
-
-def _is_action_like(cell: Composition) -> bool:
-    """Fits the fast test: at most four elements, all of the vocabulary."""
-    return cell.k <= MAX_ELEMENTS and all(symbol in INDEX for symbol in cell.elements)
-
-
-def _neutral(cell: Composition) -> bool:
-    """The same test for any elements; of one formula unit where the cell is too large for it."""
-    if cell.n_atoms > ASSIGNED_ATOMS:
-        cell = parse_formula(cell.formula)
-    return cell.n_atoms <= ASSIGNED_ATOMS and neutral_assignment(cell.elements, cell.counts) is not None

@@ -25,11 +25,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
 from anchor.chemistry.composition import Composition, Compositions, parse_formula
-from anchor.chemistry.elements import SYMBOLS, VOCABULARY
-from anchor.chemistry.spaces import sample_neutral, sample_random
+from anchor.chemistry.elements import VOCABULARY
+from anchor.chemistry.spaces import MEASURES, sample_neutral, sample_random
 from anchor.config import ActionSpace, Config
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError, nearest
@@ -41,8 +39,6 @@ from anchor.reference.reference import load_reference
 from anchor.search.draw import draw_compositions, load_any_policy, policy_file, searched_space
 from anchor.search.ledger import Ledger, decode_crystal
 
-MEASURES = {"random": ("hierarchical", "flat"), "neutral": ("by-k", "flat")}
-"""Measures of the untrained sources, the default first (see `anchor.chemistry.spaces`)."""
 CAMPAIGN_SETS = ("finds", "generated", "relaxed")
 
 
@@ -374,8 +370,7 @@ def _again(row: Row, crystal: Crystals | None) -> Proposal:
 
 def composition_of(crystal: Crystals) -> Composition:
     """Atoms of one crystal's cell, by atomic number."""
-    numbers, counts = np.unique(crystal.numbers, return_counts=True)
-    return Composition(tuple(SYMBOLS[z] for z in numbers), tuple(counts.tolist()))
+    return crystal.compositions[0]
 
 
 def _proposed(compositions: Compositions) -> list[Proposal]:

@@ -92,7 +92,7 @@ class PaperGate:
 
     def verdicts(self, crystals: Crystals, contacts: Contacts) -> Verdicts:
         bonds = check_bonds(crystals, self.thresholds, contacts=contacts)
-        charge_ok = check_charges(Compositions.from_crystals(crystals), self.oxidation_bounds)
+        charge_ok = check_charges(crystals.compositions, self.oxidation_bounds)
         reasons = []
         for neutral, ok, ratio, pair in zip(charge_ok, bonds.ok, bonds.tightest, bonds.pair, strict=True):
             faults = [] if neutral else [NOT_NEUTRAL]

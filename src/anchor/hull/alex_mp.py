@@ -23,7 +23,7 @@ from anchor.errors import InputError
 from anchor.formats import load
 from anchor.hull.hull import Decomposition, Hull, HullIdentity
 from anchor.hull.phases import Phases
-from anchor.hull.references import HullScores, crystal_compositions
+from anchor.hull.references import HullScores
 
 if TYPE_CHECKING:
     from pymatgen.core import Structure
@@ -100,7 +100,7 @@ def phases_from_file(path: Path) -> Phases:
     loaded = load(path, on_error="skip")
     if "energy" not in loaded.properties:
         raise InputError(f"{path} holds structures without energies", "give a file of computed entries")
-    amounts = crystal_compositions(loaded.crystals)
+    amounts = loaded.crystals.compositions.amounts
     energies = loaded.properties["energy"] / loaded.crystals.counts
     kept = np.flatnonzero(np.isfinite(energies))
     mappings = [{int(z): float(row[z]) for z in np.flatnonzero(row)} for row in amounts[kept]]
@@ -131,7 +131,7 @@ class AlexMPHull:
         """Energies above the hull; see `PotentialHull.score`. Formation energies are against its elements."""
         self.identity.require(checkpoint_hash)
         energies = np.asarray(energies, dtype=np.float64)
-        amounts = crystal_compositions(crystals)
+        amounts = crystals.compositions.amounts
         total = energies if self._corrected else corrected_energies(crystals, energies)
         per_atom = total / crystals.counts
         status = self.hull.status(amounts)

@@ -34,13 +34,6 @@ DECIMALS = 9
 them answers may change the last bit from run to run."""
 
 
-def crystal_compositions(crystals: Crystals) -> NDArray[np.float64]:
-    """Atoms by atomic number.  # [n, 119]"""
-    amounts = np.zeros((len(crystals), N_NUMBERS))
-    np.add.at(amounts, (crystals.owner, crystals.numbers), 1.0)
-    return amounts
-
-
 @dataclass(frozen=True, eq=False)
 class HullScores:
     """Energies of n candidates against every hull, eV/atom, signed; NaN where not scored.
@@ -107,7 +100,7 @@ class PotentialHull:
         if energies.shape != (len(crystals),):
             raise InputError(f"{len(crystals)} crystals but energies of shape {energies.shape}")
         self.identity.require(checkpoint_hash)
-        amounts = crystal_compositions(crystals)
+        amounts = crystals.compositions.amounts
         formation = self.calibration.formation_energy(amounts, energies / crystals.counts)
         covered = np.zeros(N_NUMBERS, dtype=bool)
         covered[sorted(self.elements)] = True
@@ -200,7 +193,7 @@ def potential_phases(reference: Reference, energies: Energies, calibration: Cali
     references of gases, halogens, P, S, Na and a few others to compounds, so that a potential's own Cl2 would
     come out 0.3 eV/atom below zero and make chlorides look unstable against it.
     """
-    amounts = crystal_compositions(reference.crystals)
+    amounts = reference.crystals.compositions.amounts
     formation = calibration.formation_energy(amounts, energies.lowest)
     kept = np.flatnonzero(np.isfinite(formation) & ((amounts > 0).sum(axis=1) > 1))
     mappings = [{int(z): float(row[z]) for z in np.flatnonzero(row)} for row in amounts[kept]]
@@ -225,7 +218,7 @@ def calibration_path(name: str, folder: Path) -> Path:
 
 def calibrate(reference: Reference, energies: Energies) -> Calibration:
     """Fit a potential's calibration on its single points of the reference crystals."""
-    amounts = crystal_compositions(reference.crystals)
+    amounts = reference.crystals.compositions.amounts
     return fit_calibration(
         amounts / amounts.sum(axis=1, keepdims=True),
         energies.single_point,

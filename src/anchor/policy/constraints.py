@@ -13,7 +13,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from anchor.chemistry.composition import MAX_ELEMENTS
+from anchor.chemistry.bounds import MAX_ELEMENTS
 from anchor.chemistry.elements import INDEX, VOCABULARY
 from anchor.config import ActionSpace
 from anchor.errors import InputError, nearest

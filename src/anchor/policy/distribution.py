@@ -13,8 +13,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from anchor.chemistry.composition import MAX_ELEMENTS, Compositions
+from anchor.chemistry.bounds import MAX_ELEMENTS
+from anchor.chemistry.composition import Compositions
 from anchor.policy import multinomial
+from anchor.policy.actions import from_actions, to_actions
 from anchor.policy.constraints import CARDINALITIES, CELL_SIZES, Limits
 from anchor.policy.multinomial import IMPOSSIBLE
 from anchor.policy.network import CompositionPolicy
@@ -70,8 +72,7 @@ class Actions:
     def prepare(cls, compositions: Compositions, conditions: Conditions, limits: Limits) -> Actions:
         """Masks of compositions whose rows match those of `conditions`. They do not depend on the network."""
         device = conditions.subgroup.device
-        elements = torch.as_tensor(compositions.elements, device=device)
-        counts = torch.as_tensor(compositions.counts, device=device)
+        elements, counts = (torch.as_tensor(a, device=device) for a in to_actions(compositions))
         present = elements >= 0
         k = present.sum(-1)
         slot = torch.arange(MAX_ELEMENTS, device=device)
@@ -94,7 +95,7 @@ class Actions:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class ActionLogProbs:
     """Log-probability (eq:logp) and entropy (eq:entropy) of each action by head.  # both [n, 4]"""
 
     log_prob_by_head: Tensor
@@ -110,12 +111,12 @@ class Evaluation:
         """H[π_θ](s) along the sampled action, nats (eq:entropy).  # [n]"""
         return self.entropy_by_head.sum(-1)
 
-    def detach(self) -> Evaluation:
+    def detach(self) -> ActionLogProbs:
         """The same values without gradient."""
-        return Evaluation(self.log_prob_by_head.detach(), self.entropy_by_head.detach())
+        return ActionLogProbs(self.log_prob_by_head.detach(), self.entropy_by_head.detach())
 
 
-def evaluate(policy: CompositionPolicy, actions: Actions) -> Evaluation:
+def evaluate(policy: CompositionPolicy, actions: Actions) -> ActionLogProbs:
     """Exact log-probability and the paper's closed-form entropy of each action, differentiable.
 
     An action outside its masks has a log-probability near IMPOSSIBLE (finite).
@@ -150,7 +151,7 @@ def evaluate(policy: CompositionPolicy, actions: Actions) -> Evaluation:
         categorical_entropy(log_t, actions.size_mask),
         n_surplus * categorical_entropy(log_rho, present),
     ]
-    return Evaluation(torch.stack(log_prob, dim=-1), torch.stack(entropies, dim=-1))
+    return ActionLogProbs(torch.stack(log_prob, dim=-1), torch.stack(entropies, dim=-1))
 
 
 @torch.no_grad()
@@ -193,7 +194,7 @@ def sample(
         size - k, log_p, (lower - 1).clamp(min=0), (upper - 1).clamp(min=0), generator
     )
     counts = torch.where(present, surplus + 1, 0)
-    return Compositions(elements.cpu().numpy(), counts.cpu().numpy())
+    return from_actions(elements.cpu().numpy(), counts.cpu().numpy())
 
 
 def masked_log_softmax(logits: Tensor, mask: Tensor) -> Tensor:

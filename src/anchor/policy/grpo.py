@@ -28,7 +28,7 @@ from anchor.config import Config
 from anchor.errors import InputError
 from anchor.policy import weights
 from anchor.policy.constraints import Limits
-from anchor.policy.distribution import HEADS, Actions, Conditions, Evaluation, evaluate, sample
+from anchor.policy.distribution import HEADS, ActionLogProbs, Actions, Conditions, evaluate, sample
 from anchor.policy.entropy import controlled_beta, scheduled_beta
 from anchor.policy.network import CompositionPolicy
 from anchor.policy.rollout import Context, h_max, sample_context
@@ -116,7 +116,7 @@ class Rollout(Proposal):
         actions: The compositions with their masks, as the update needs them.
     """
 
-    evaluation: Evaluation = field(kw_only=True)
+    evaluation: ActionLogProbs = field(kw_only=True)
     actions: Actions = field(kw_only=True)
 
     @property

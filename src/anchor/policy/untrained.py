@@ -17,6 +17,7 @@ from anchor.chemistry.elements import VOCABULARY
 from anchor.chemistry.spaces import sample_neutral, sample_random
 from anchor.config import Config
 from anchor.errors import InputError
+from anchor.policy.actions import to_actions
 from anchor.policy.constraints import Limits
 from anchor.policy.grpo import Proposal, Score, reward_metrics, stack_scores
 from anchor.policy.rollout import sample_context
@@ -25,7 +26,7 @@ from anchor.random import generator
 HOPELESS_DRAWS = 200_000
 """Draws without any inside the limits after which a source is given up."""
 
-Source = Literal["random", "neutral"]
+UntrainedName = Literal["random", "neutral"]
 """Their measures are the defaults of `sample_random` and `sample_neutral`."""
 
 
@@ -35,10 +36,10 @@ class Untrained:
 
     Attributes:
         source: "random" (k, elements, T and rho each uniform) or "neutral" (uniform among the charge-neutral
-            ones of a uniform k).
+            reduced formulas of a uniform k).
     """
 
-    source: Source
+    source: UntrainedName
     limits: Limits
     config: Config
 
@@ -68,7 +69,7 @@ class Untrained:
         return b""
 
 
-def draw_within(source: Source, n: int, limits: Limits, rng: np.random.Generator) -> Compositions:
+def draw_within(source: UntrainedName, n: int, limits: Limits, rng: np.random.Generator) -> Compositions:
     """n compositions of a source, given that they lie within the limits (others are drawn again).
 
     Raises:
@@ -93,7 +94,7 @@ def draw_within(source: Source, n: int, limits: Limits, rng: np.random.Generator
 
 def within(compositions: Compositions, limits: Limits) -> NDArray[np.bool_]:
     """Which compositions of allowed elements satisfy the other limits.  # [n]"""
-    elements, counts = compositions.elements, compositions.counts
+    elements, counts = to_actions(compositions)
     present, index = elements >= 0, np.maximum(elements, 0)
     lower, upper = limits.lower.cpu().numpy()[index], limits.upper.cpu().numpy()[index]
     bounded = (~present | ((lower <= counts) & (counts <= upper))).all(axis=1)

@@ -85,8 +85,7 @@ def volume_ratio(crystals: Crystals) -> NDArray[np.float64]:
 
     Least squares of the relative error, on which a cell full of vacuum has little leverage.
     """
-    amounts = np.zeros((len(crystals), 119))
-    np.add.at(amounts, (crystals.owner, crystals.numbers), 1.0)
+    amounts = crystals.compositions.amounts
     atomic_volumes, _ = nnls(amounts / crystals.volume[:, None], np.ones(len(crystals)))
     return crystals.volume / (amounts @ atomic_volumes)
 

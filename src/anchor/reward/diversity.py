@@ -26,10 +26,8 @@ def struct_kernel(z: NDArray[np.float64], sigma: float) -> NDArray[np.float64]:
 
 def comp_kernel(compositions: Compositions) -> NDArray[np.float64]:
     """K_comp: Jaccard similarity of the sets of chemical families present.  # [n, n]"""
-    present = compositions.elements >= 0
     roles = np.zeros((len(compositions), len(FAMILIES)), dtype=bool)
-    rows = np.broadcast_to(np.arange(len(compositions))[:, None], present.shape)
-    roles[rows[present], FAMILY[compositions.elements[present]]] = True
+    roles[compositions.owner, FAMILY[compositions.numbers]] = True
     shared = (roles[:, None, :] & roles[None, :, :]).sum(axis=2)
     union = (roles[:, None, :] | roles[None, :, :]).sum(axis=2)
     return shared / union

@@ -23,7 +23,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +33,13 @@ from pymatgen.core import Element
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
+from anchor.chemistry.bounds import MAX_ELEMENTS
 from anchor.chemistry.charge import is_neutral
-from anchor.chemistry.composition import MAX_ELEMENTS, Composition, Compositions
-from anchor.chemistry.elements import INDEX, NUMBER, SYMBOLS, VOCABULARY
+from anchor.chemistry.composition import Composition, Compositions
+from anchor.chemistry.elements import NUMBER, NUMBERS, VOCABULARY
 from anchor.chemistry.spaces import sample_neutral, sample_random
 from anchor.errors import MissingDependencyError
 from anchor.hull.hull import Hull
-from anchor.hull.phases import N_NUMBERS
 from anchor.paths import BUNDLED
 from anchor.priors.templates import TemplatePrior
 from anchor.random import generator
@@ -110,9 +110,10 @@ def gather_evidence(
     energy, spread = surrogate.predict(compositions)
     nearest = np.full(len(compositions), FARTHEST)
     templates = np.zeros(len(compositions), dtype=np.int64)
-    rows = zip(compositions.k.tolist(), compositions.numbers, compositions.counts, strict=True)
-    for i, (k, numbers, counts) in enumerate(rows):
-        nearest[i], templates[i] = nearest_template(numbers[:k], counts[:k], prior)
+    for i, (a, b) in enumerate(pairwise(compositions.offsets.tolist())):
+        nearest[i], templates[i] = nearest_template(
+            compositions.numbers[a:b], compositions.counts[a:b], prior
+        )
     everyday = np.array([has_everyday_charges(c) for c in compositions], dtype=bool)
     return Evidence(energy - hull_energy, spread, nearest, templates, everyday)
 
@@ -204,7 +205,7 @@ def fit_plausibility(
     for part in random_parts(n, prior, seed=seed):
         unknown = part[np.array([not reference.known(f) for f in part.formulas])]
         for half, batch in ((trained, unknown[::2]), (tested, unknown[1::2])):
-            half.append(gather_evidence(batch, surrogate, hull.hull_energy(amounts_of(batch)), prior))
+            half.append(gather_evidence(batch, surrogate, hull.hull_energy(batch.amounts), prior))
     coefficients = _logistic(compounds["val"].features(), [e.features() for e in trained])
     fit = Plausibility(tuple(round(float(c), 5) for c in coefficients), {})
     test = compounds["test"]
@@ -231,32 +232,21 @@ def random_parts(n: int, prior: TemplatePrior, *, seed: int) -> list[Composition
     elements = [symbol for symbol in VOCABULARY if NUMBER[symbol] in prior.elements]
     stream = generator(seed, "plausibility")
     steps = sample_random(12 * n, stream, elements=elements)
-    return [sample_neutral(n, stream, elements=elements), steps[is_neutral(steps)][:n]]
+    return [sample_neutral(n, stream, "by-k", elements=elements), steps[is_neutral(steps)][:n]]
 
 
 def compound_evidence(
     surrogate: Surrogate, reference: Reference, prior: TemplatePrior, *, split: str, within: float = 0.05
 ) -> Evidence:
     """Evidence on the reference's crystals of a split within `within` eV/atom of the hull of all others."""
-    rows, cells = [], []
-    for i in np.flatnonzero((reference.split == split) & (reference.stability <= within)).tolist():
-        cell = _cell(reference, i)
-        if 2 <= cell.k <= MAX_ELEMENTS and INDEX.keys() >= set(cell.elements):
-            rows.append(i)
-            cells.append(cell)
-    batch = Compositions.from_list(cells)
-    neutral = is_neutral(batch)  # what a search proposes
-    batch, chosen = batch[neutral], np.array(rows)[neutral]
+    rows = np.flatnonzero((reference.split == split) & (reference.stability <= within))
+    batch = reference.crystals[rows].compositions
+    proposed = (batch.k >= 2) & (batch.k <= MAX_ELEMENTS) & is_neutral(batch)  # by a search
+    proposed[batch.owner[~np.isin(batch.numbers, NUMBERS)]] = False
+    batch, chosen = batch[proposed], rows[proposed]
     # OQMD's own distance to the hull of all other compositions tells that hull's energy
     without_itself = reference.formation_energy[chosen] - reference.stability[chosen]
     return gather_evidence(batch, surrogate, without_itself, prior)
-
-
-def amounts_of(compositions: Compositions) -> NDArray[np.float64]:
-    """Atoms by atomic number.  # [n, 119]"""
-    amounts = np.zeros((len(compositions), N_NUMBERS))
-    np.put_along_axis(amounts, compositions.numbers, compositions.counts, axis=1)
-    return amounts
 
 
 @cache
@@ -296,9 +286,3 @@ def _auc(positive: NDArray[np.float64], negative: NDArray[np.float64]) -> float:
 
 def _median(fit: Plausibility, evidence: Evidence) -> float:
     return float(f"{np.median(fit.probability(evidence)):.3g}")
-
-
-def _cell(reference: Reference, i: int) -> Composition:
-    """Atoms of a reference crystal."""
-    numbers, counts = np.unique(reference.crystals[i].numbers, return_counts=True)
-    return Composition(tuple(SYMBOLS[z] for z in numbers), tuple(counts.tolist()))

@@ -33,6 +33,7 @@ from anchor.chemistry.elements import VOCABULARY
 from anchor.chemistry.features import element_features
 from anchor.errors import InputError, MissingDependencyError
 from anchor.paths import BUNDLED
+from anchor.policy.actions import to_actions
 from anchor.random import torch_generator
 
 FORMAT = "anchor-surrogate-1"
@@ -128,8 +129,8 @@ class Surrogate:
 
     def predict(self, compositions: Compositions) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Formation energy and its spread, eV/atom.  # [n], [n]"""
-        fractions = compositions.counts / compositions.n_atoms[:, None]
-        values = member_energies(self.members, compositions.elements, fractions)
+        elements, counts = to_actions(compositions)
+        values = member_energies(self.members, elements, counts / counts.sum(axis=1, keepdims=True))
         return values.mean(axis=0), calibrated_spread(values, floor=self.floor, scale=self.scale)
 
 

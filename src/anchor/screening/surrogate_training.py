@@ -17,10 +17,11 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 
+from anchor.chemistry.bounds import MAX_ELEMENTS
 from anchor.chemistry.charge import is_neutral
-from anchor.chemistry.composition import MAX_ELEMENTS, Compositions
 from anchor.chemistry.elements import NUMBERS
 from anchor.errors import InputError
+from anchor.policy.actions import from_actions
 from anchor.random import generator
 from anchor.reference.reference import Reference
 from anchor.reference.splits import splits_of
@@ -109,10 +110,8 @@ class Examples:
     @property
     def neutral(self) -> NDArray[np.bool_]:
         """Charge-neutral and of at most four elements: what a search asks for.  # [n]"""
-        small = np.flatnonzero(self.k <= MAX_ELEMENTS)
-        found = np.zeros(len(self), dtype=bool)
-        batch = Compositions(self.elements[small, :MAX_ELEMENTS], self.counts[small, :MAX_ELEMENTS])
-        found[small] = is_neutral(batch)
+        found = self.k <= MAX_ELEMENTS
+        found[found] = is_neutral(from_actions(self.elements[found], self.counts[found]))
         return found
 
 

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from anchor.chemistry.charge import is_neutral
 from anchor.chemistry.composition import Compositions
-from anchor.chemistry.elements import VOCABULARY
+from anchor.chemistry.elements import NUMBERS, SYMBOLS, VOCABULARY
 from anchor.config import Config, load_config
 from anchor.hull.hull import Hull
 from anchor.policy.constraints import Limits
@@ -48,7 +48,7 @@ from anchor.reference.reference import Reference
 from anchor.reward.diversity import comp_kernel, diversity
 from anchor.reward.score import count_bonus, reward
 from anchor.reward.stability import stability_score
-from anchor.screening.plausibility import Evidence, Plausibility, amounts_of, gather_evidence
+from anchor.screening.plausibility import Evidence, Plausibility, gather_evidence
 from anchor.screening.surrogate import Surrogate
 
 MEMORY = 5000
@@ -140,7 +140,7 @@ class Estimator:
 
     def __call__(self, compositions: Compositions) -> Estimate:
         formulas, neutral = compositions.formulas, is_neutral(compositions)
-        hull_energy = self.hull.hull_energy(amounts_of(compositions))
+        hull_energy = self.hull.hull_energy(compositions.amounts)
         evidence = gather_evidence(compositions, self.surrogate, hull_energy, self.prior)
         known = np.array([bool(self.reference.known(f)) for f in formulas], dtype=bool)
         find = np.where(neutral, self.plausibility.probability(evidence), 0.0)
@@ -279,7 +279,7 @@ def describe_policy(
 
 def describe(compositions: Compositions, estimate: Estimate) -> dict[str, Any]:
     """Counts and medians that show whether compositions are good, and whether the surrogate is exploited."""
-    used = np.bincount(compositions.elements[compositions.elements >= 0], minlength=len(VOCABULARY))
+    used = np.bincount(compositions.numbers, minlength=len(SYMBOLS))[NUMBERS]
     share = used[used > 0] / used.sum()
     most = np.argsort(-used)[:8]
     return {

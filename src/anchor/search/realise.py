@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import gcd
-from typing import Literal
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anchor.chemistry.composition import Composition, Compositions
-from anchor.chemistry.elements import NUMBER
+from anchor.chemistry.asking import asked_for, can_be_neutral
+from anchor.chemistry.composition import Compositions
+from anchor.chemistry.elements import SYMBOLS
 from anchor.clock import Clock
 from anchor.config import Config
 from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError
-from anchor.gates.paper import NOT_NEUTRAL, check_charges
+from anchor.gates.paper import NOT_NEUTRAL
 from anchor.outcomes.judge import FAILED, NOT_SCORED, Judge
 from anchor.outcomes.table import Outcomes
 from anchor.priors.base import Prior
@@ -99,14 +99,17 @@ class Realiser:
     def _before(self, compositions: Compositions) -> Outcomes:
         """What is known of a group before any crystal: which compositions are worth one, and why not."""
         config = self.config
-        neutral = check_charges(compositions, config.gate.oxidation_bounds)
+        neutral = can_be_neutral(
+            compositions, config.prior.query, self.prior.max_atoms, bounds=config.gate.oxidation_bounds
+        )
         skip = config.reward.order == "fast" and config.gate.name == "paper"
         status, reason = [], []
-        for composition, ok in zip(compositions, neutral.tolist(), strict=True):
-            missing = [e for e in composition.elements if NUMBER[e] not in self.elements]
+        offsets = compositions.offsets.tolist()
+        for (start, end), ok in zip(pairwise(offsets), neutral.tolist(), strict=True):
+            missing = [z for z in compositions.numbers[start:end].tolist() if z not in self.elements]
             if missing:
                 status.append(NOT_SCORED)
-                reason.append(f"no energy reference for {', '.join(missing)}")
+                reason.append(f"no energy reference for {', '.join(SYMBOLS[z] for z in missing)}")
             elif skip and not ok:
                 status.append(NOT_REALISED)
                 reason.append(NOT_NEUTRAL)
@@ -115,7 +118,7 @@ class Realiser:
                 reason.append("")
         return Outcomes.blank(len(compositions)).with_columns(
             formula=compositions.formulas,
-            cell=[str(c) for c in compositions],
+            cell=compositions.cells,
             n_atoms=compositions.n_atoms,
             charge_ok=neutral,
             valid=np.zeros(len(compositions), dtype=bool),
@@ -126,7 +129,7 @@ class Realiser:
     def _sample(self, compositions: Compositions, stream: tuple[str | int, ...]) -> Crystals:
         query = self.config.prior.query
         return self.prior.sample(
-            [_query(composition, query) for composition in compositions],
+            asked_for(compositions, query),
             self.config.prior.candidates,
             seed=self.config.run.seed,
             stream=stream,
@@ -150,11 +153,3 @@ def _filled(before: Outcomes, found: Outcomes) -> Outcomes:
     """The rows known before, with what was found where there is a crystal."""
     columns = {name: values[found.at] for name, values in found.columns.items()}
     return before.with_crystals(found.crystals, found.at).with_crystal_columns(**columns)
-
-
-def _query(composition: Composition, kind: Literal["cell", "reduced", "free"]) -> Composition:
-    """What the prior is asked for: the cell as proposed, or one formula unit."""
-    if kind != "reduced":
-        return composition
-    divisor = gcd(*composition.counts)
-    return Composition(composition.elements, tuple(n // divisor for n in composition.counts))

@@ -27,7 +27,7 @@ from scipy.stats import binomtest
 
 from anchor.chemistry.charge import is_neutral
 from anchor.chemistry.composition import Compositions
-from anchor.chemistry.elements import VOCABULARY
+from anchor.chemistry.elements import NUMBERS, VOCABULARY
 from anchor.config import Config, load_config
 from anchor.policy.constraints import Limits
 from anchor.policy.distribution import Actions, Conditions, evaluate, sample
@@ -112,7 +112,7 @@ def evaluation(policy: CompositionPolicy, limits: Limits, config: Config, *, n: 
         "entropy_fraction": entropy / h_max(limits.n_allowed, k=limits.k, max_atoms=limits.max_atoms),
         "mean_k": float(drawn.k.mean()),
         "mean_atoms": float(drawn.n_atoms.mean()),
-        "elements": len(np.unique(drawn.elements[drawn.elements >= 0])),
+        "elements": len(np.unique(drawn.numbers)),
     }
 
 
@@ -122,11 +122,9 @@ def neutral_pairs() -> NDArray[np.bool_]:
     n = len(VOCABULARY)
     counts = np.array([(a, b) for a in range(1, 13) for b in range(1, 13) if a + b <= 20])
     first, second = np.triu_indices(n, 1)
-    elements = np.full((len(first), len(counts), 4), -1)
-    elements[..., 0], elements[..., 1] = first[:, None], second[:, None]
-    atoms = np.zeros_like(elements)
-    atoms[..., :2] = counts
-    possible = is_neutral(Compositions(elements, atoms)).reshape(len(first), -1).any(axis=1)
+    numbers = np.repeat(NUMBERS[np.stack([first, second], axis=1)], len(counts), axis=0)
+    cells = Compositions.from_padded(numbers, np.tile(counts, (len(first), 1)))
+    possible = is_neutral(cells).reshape(len(first), -1).any(axis=1)
     pairs = np.zeros((n, n), dtype=bool)
     pairs[first, second] = pairs[second, first] = possible
     return pairs

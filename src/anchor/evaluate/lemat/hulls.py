@@ -23,7 +23,7 @@ from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError, InputError, MissingDependencyError
 from anchor.hull.hull import SCORED, Decomposition, Hull, HullIdentity
 from anchor.hull.phases import N_NUMBERS, Phases, composition_matrix
-from anchor.hull.references import HullScores, crystal_compositions
+from anchor.hull.references import HullScores
 from anchor.paths import cache_dir
 from anchor.potentials.base import Potential
 
@@ -51,7 +51,7 @@ class TableHull:
     def score(self, crystals: Crystals, energies: NDArray[np.float64], *, checkpoint_hash: str) -> HullScores:
         """Energies above the hull; formation energies are against its elements. See `PotentialHull.score`."""
         self.identity.require(checkpoint_hash)
-        amounts = crystal_compositions(crystals)
+        amounts = crystals.compositions.amounts
         per_atom = np.asarray(energies, dtype=np.float64) / crystals.counts
         level = np.full(N_NUMBERS, np.nan)
         numbers = sorted(self.elements)
