@@ -29,9 +29,7 @@ def test_a_run_in_a_folder_can_be_resumed_and_used(tmp_path: Path):
     with pytest.raises(InputError, match="already holds a run"):
         train(plan(2), tmp_path / "run", **QUICK)
     with pytest.raises(InputError, match="another seed"):
-        train(
-            Plan(**{**plan(3).__dict__, "seed": 1}), tmp_path / "run", resume=True, **QUICK
-        )
+        train(Plan(**{**plan(3).__dict__, "seed": 1}), tmp_path / "run", resume=True, **QUICK)
     card = train(
         plan(3),
         tmp_path / "run",

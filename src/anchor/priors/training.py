@@ -72,9 +72,7 @@ def validation_set(max_atoms: int = 20) -> Crystals:
     return some(crystals[np.flatnonzero(crystals.counts <= max_atoms)], VALIDATION_CRYSTALS)
 
 
-def watch(
-    trainer: Trainer, model: TrainableModel, validation: Crystals, matches: Matches
-) -> dict[str, Any]:
+def watch(trainer: Trainer, model: TrainableModel, validation: Crystals, matches: Matches) -> dict[str, Any]:
     """The match rate of some validation crystals."""
     if not matches.watch:
         return {}
