@@ -34,9 +34,8 @@ def test_a_run_in_a_folder_can_be_resumed_and_used(tmp_path: Path):
         plan(3),
         tmp_path / "run",
         resume=True,
-        rhythm=OFTEN,
-        matches=FEW,
         command=["anchor", "prior", "train"],
+        **QUICK,
     )
     assert card["steps"] == 3
     train(plan(3), tmp_path / "whole", **QUICK)

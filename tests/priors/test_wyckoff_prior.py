@@ -30,7 +30,7 @@ from anchor.models.wyckoff.tables import tables
 from anchor.priors import load_prior
 from anchor.priors.learned import prior_of
 from anchor.priors.match_rate import cell_of, displacement
-from anchor.priors.training import train
+from anchor.priors.training import Matches, train
 from anchor.priors.wyckoff import WyckoffPrior
 
 TINY = WyckoffSize(width=48, layers=2, heads=4, dropout=0.0, cells=2)
