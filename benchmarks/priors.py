@@ -34,10 +34,10 @@ from anchor.hull import load_hull
 from anchor.matching.displacement import site_rmsd
 from anchor.potentials import load_potential
 from anchor.priors import Prior, is_learned, load_prior
-from anchor.priors.learned.prior import LearnedPrior
+from anchor.priors.learned import LearnedPrior
 from anchor.priors.match_rate import cell_of, held_out, measure, training_stoichiometries
 from anchor.priors.units import anonymous, stoichiometry
-from anchor.priors.wyckoff.prior import WyckoffPrior
+from anchor.priors.wyckoff import WyckoffPrior
 from anchor.random import generator
 from anchor.relax.engine import relax
 

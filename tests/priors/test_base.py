@@ -9,7 +9,7 @@ import torch
 from anchor.chemistry.composition import Composition, Compositions
 from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError, InputError
-from anchor.priors import ENTRIES, Prior, load_prior, prior_availability
+from anchor.priors import PRIORS, Prior, load_prior, prior_availability
 
 
 class Cubes(Prior):
@@ -102,7 +102,7 @@ def test_load_by_name_and_by_place():
 
 def test_every_shipped_prior_can_run():
     states = prior_availability()
-    assert set(states) == set(ENTRIES)
+    assert set(states) == set(PRIORS)
     for name, state in states.items():
         trained_later = name in ("omatg", "kldm", "crystalite") and "has no weights yet" in state.reason
         assert state.ok or trained_later, (name, state)

@@ -9,9 +9,9 @@ from pymatgen.core import Lattice, Structure
 from scipy.spatial.transform import Rotation
 
 from anchor.crystals.crystals import Crystals
+from anchor.priors.fitted import load_fitted
 from anchor.priors.prototypes import find_prototypes, fingerprint, role_permutations
 from anchor.priors.supercells import supercell
-from anchor.priors.templates import load_fitted
 from anchor.reference.reference import load_reference
 
 

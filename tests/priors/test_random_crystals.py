@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import spglib
 
+from anchor.crystals.spacegroups import sites, space_group
 from anchor.priors.overlaps import room
 from anchor.priors.random_crystals import RandomCrystals, fill_sites, random_cell
-from anchor.priors.spacegroups import sites, space_group
 
 
 @pytest.fixture(scope="module")

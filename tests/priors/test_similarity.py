@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from anchor.chemistry.elements import NUMBER
+from anchor.priors.fitted import load_fitted
 from anchor.priors.prototypes import Prototypes, role_permutations
 from anchor.priors.similarity import Similarity, element_properties, fit_similarity
-from anchor.priors.templates import load_fitted
 from anchor.priors.units import anonymous, of_split
 from anchor.reference.reference import load_reference
 

@@ -8,10 +8,11 @@ from pymatgen.analysis.structure_matcher import StructureMatcher
 
 from anchor.chemistry.composition import parse_formula
 from anchor.errors import InputError
-from anchor.priors.base import Request
+from anchor.priors.fitted import Fitted, load_fitted
 from anchor.priors.overlaps import room
 from anchor.priors.prototypes import role_permutations
-from anchor.priors.templates import Fitted, TemplatePrior, load_fitted
+from anchor.priors.request import Request
+from anchor.priors.templates import TemplatePrior
 from anchor.priors.units import of_split
 from anchor.reference.reference import load_reference
 

@@ -7,7 +7,7 @@ import pytest
 
 from anchor.chemistry.composition import parse_formula
 from anchor.errors import InputError
-from anchor.priors.base import Request
+from anchor.priors.request import Request
 from anchor.priors.units import anonymous, choose_units, of_split, stoichiometry
 from anchor.reference.reference import load_reference
 

@@ -17,20 +17,21 @@ from anchor.chemistry.elements import SYMBOLS
 from anchor.cli.main import app
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
+from anchor.models.base import Recipe
+from anchor.models.data import reference_split
+from anchor.models.run import Plan, Rhythm
+from anchor.models.training import Trainer
+from anchor.models.wyckoff.counting import can_finish
+from anchor.models.wyckoff.data import encoded_set, to_sequences
+from anchor.models.wyckoff.model import Wyckoff, WyckoffSettings
+from anchor.models.wyckoff.network import BINS, WyckoffNet, WyckoffSize
+from anchor.models.wyckoff.sampler import PEAK, Writer, _coordinate
+from anchor.models.wyckoff.tables import tables
 from anchor.priors import load_prior
-from anchor.priors.learned.data import reference_split
-from anchor.priors.learned.model import Recipe
-from anchor.priors.learned.prior import prior_of
-from anchor.priors.learned.run import Plan, Rhythm, train
-from anchor.priors.learned.training import Trainer
+from anchor.priors.learned import prior_of
 from anchor.priors.match_rate import cell_of, displacement
-from anchor.priors.wyckoff.counting import can_finish
-from anchor.priors.wyckoff.data import encoded_set, to_sequences
-from anchor.priors.wyckoff.model import Wyckoff, WyckoffSettings
-from anchor.priors.wyckoff.network import BINS, WyckoffNet, WyckoffSize
-from anchor.priors.wyckoff.prior import WyckoffPrior
-from anchor.priors.wyckoff.sampler import PEAK, Writer, _coordinate
-from anchor.priors.wyckoff.tables import tables
+from anchor.priors.training import Matches, train
+from anchor.priors.wyckoff import WyckoffPrior
 
 TINY = WyckoffSize(width=48, layers=2, heads=4, dropout=0.0, cells=2)
 
@@ -63,7 +64,7 @@ def learned(eight) -> Wyckoff:
 
 @pytest.fixture(scope="module")
 def prior(learned) -> WyckoffPrior:
-    made = prior_of(learned, elements=frozenset(range(1, 95)), identity="test")
+    made = prior_of(learned, elements=frozenset(range(1, 95)))
     assert isinstance(made, WyckoffPrior)
     return made
 
@@ -193,11 +194,11 @@ def test_random_crystals_follow_their_own_numbers(learned, eight):
 
 
 def test_training_resumes_to_the_bit(tmp_path):
-    rhythm = Rhythm(match_crystals=0, test_crystals=0, validate=1e9)
+    rhythm, matches = Rhythm(validate=1e9), Matches(0, test=0)
     plan = Plan("wyckoff", steps=6, max_atoms=3, recipe=(("batch_size", 8),))
-    train(plan, tmp_path / "whole", rhythm=rhythm)
-    train(replace(plan, steps=3), tmp_path / "parts", rhythm=rhythm)
-    train(plan, tmp_path / "parts", rhythm=rhythm, resume=True)
+    train(plan, tmp_path / "whole", rhythm=rhythm, matches=matches)
+    train(replace(plan, steps=3), tmp_path / "parts", rhythm=rhythm, matches=matches)
+    train(plan, tmp_path / "parts", rhythm=rhythm, matches=matches, resume=True)
     whole, parts = ((tmp_path / name / "wyckoff.safetensors") for name in ("whole", "parts"))
     a, b = load_prior(str(whole)), load_prior(str(parts))
     for (name, x), (_, y) in zip(a.model.state_dict().items(), b.model.state_dict().items(), strict=True):
@@ -209,4 +210,4 @@ def test_training_resumes_to_the_bit(tmp_path):
 
 def test_settings_without_meaning_are_refused(learned):
     with pytest.raises(InputError, match="no sampler steps"):
-        prior_of(learned, elements=frozenset({11, 17}), identity="x", steps=10)
+        prior_of(learned, elements=frozenset({11, 17}), steps=10)

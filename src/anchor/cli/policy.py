@@ -154,6 +154,7 @@ def warm_start(
     from anchor.potentials.registry import load_potential
     from anchor.screening import warm_start as free
     from anchor.search.draw import load_any_policy
+    from anchor.weights import write_json
 
     config = free.warm_start_config(structures=structures, seed=seed, overrides=set_ or ())
     settings = free.FindSettings(caution=caution, weight=find_weight, atom_cost=atom_cost)
@@ -182,7 +183,7 @@ def warm_start(
     out.write_bytes(data)
     card = {"command": _command(), "seed": seed, **free.card_of(data, config, settings, searchable), **origin}
     card["run"] = run
-    free.write_card(out.with_suffix(".json"), card)
+    write_json(out.with_suffix(".json"), card)
     if json:
         emit(card)
         return

@@ -222,7 +222,6 @@ def measure_prior(
         "test_set": [str(path) for path in files] if files else split,
         "seed": seed,
         "settings": settings,
-        "fallbacks": getattr(model, "fallbacks", 0),
         "left_out": {"unreadable": unreadable, "beyond_the_prior": beyond},
         **result.summary(),
     }
@@ -262,13 +261,13 @@ def list_priors(json: JsonFlag = False) -> None:
 
     Example: anchor prior list
     """
-    from anchor.priors import ENTRIES, prior_availability
+    from anchor.priors import PRIORS, prior_availability
 
     states = prior_availability()
     if json:
         emit(
             [
-                {"name": name, "summary": ENTRIES[name].summary, "ready": state.ok, "reason": state.reason}
+                {"name": name, "summary": PRIORS[name].summary, "ready": state.ok, "reason": state.reason}
                 for name, state in states.items()
             ]
         )
@@ -276,7 +275,7 @@ def list_priors(json: JsonFlag = False) -> None:
     print_table(
         ["prior", "ready", "what it is"],
         (
-            [name, "yes" if state.ok else f"no: {state.reason}", ENTRIES[name].summary]
+            [name, "yes" if state.ok else f"no: {state.reason}", PRIORS[name].summary]
             for name, state in states.items()
         ),
     )
@@ -294,8 +293,9 @@ def index(
 
     Example: anchor prior index
     """
+    from anchor.models.volumes import FITTED_FILE
     from anchor.paths import sha256
-    from anchor.priors.templates import FITTED_FILE, fit_templates, save_fitted
+    from anchor.priors.fitted import fit_templates, save_fitted
     from anchor.reference.reference import load_reference
 
     fitted, losses = fit_templates(load_reference(), epochs=epochs, seed=seed)

@@ -11,7 +11,8 @@ import typer
 from anchor.cli.common import JsonFlag, Seed, emit
 
 if TYPE_CHECKING:
-    from anchor.priors.learned.run import Plan, Rhythm
+    from anchor.models.run import Plan, Rhythm
+    from anchor.priors.training import Matches
 
 Out = Annotated[Path, typer.Option(help="Folder of the run: checkpoints, log, weights, card.")]
 Hours = Annotated[float | None, typer.Option(min=0.0, help="Stop after so many hours of this call.")]
@@ -73,7 +74,8 @@ def train(
     Example: anchor prior train kldm --data reference --data mp_20/train.csv --out runs/kldm --steps 60000
     --schedule cosine
     """
-    from anchor.priors.learned.run import Plan
+    from anchor.models.run import Plan, Rhythm
+    from anchor.priors.training import Matches
 
     plan = Plan(
         name,
@@ -87,8 +89,9 @@ def train(
         recipe=_recipe(lr, batch_size, schedule),
         settings=as_settings(changes),
     )
-    rhythm = _rhythm(test, match, validate_minutes)
-    _run(plan, out, rhythm, hours=hours, resume=resume, device=device, json=json)
+    matches = Matches(match, test=test)
+    rhythm = Rhythm(validate=60 * validate_minutes)
+    _run(plan, out, rhythm, matches, hours=hours, resume=resume, device=device, json=json)
 
 
 def finetune(
@@ -114,8 +117,9 @@ def finetune(
 
     Example: anchor prior finetune runs/omatg/omatg.safetensors --data my_cifs --out runs/mine --steps 2000
     """
-    from anchor.priors.learned.run import Plan
-    from anchor.priors.learned.weights import SHIPPED, load_model
+    from anchor.models.registry import SHIPPED, load_model
+    from anchor.models.run import Plan, Rhythm
+    from anchor.priors.training import Matches
 
     path = Path(weights) if weights.endswith(".safetensors") else SHIPPED / f"{weights}.safetensors"
     _, card = load_model(path)
@@ -130,8 +134,9 @@ def finetune(
         start=str(path),
         recipe=_recipe(lr, batch_size, schedule),
     )
-    rhythm = _rhythm(test, match, validate_minutes)
-    _run(plan, out, rhythm, hours=hours, resume=resume, device=device, json=json)
+    matches = Matches(match, test=test)
+    rhythm = Rhythm(validate=60 * validate_minutes)
+    _run(plan, out, rhythm, matches, hours=hours, resume=resume, device=device, json=json)
 
 
 def _recipe(lr: float | None, batch_size: int | None, schedule: str | None) -> tuple[tuple[str, Any], ...]:
@@ -154,16 +159,18 @@ def as_settings(changes: list[str] | None) -> tuple[tuple[str, Any], ...]:
     return tuple(settings)
 
 
-def _rhythm(test: int, match: int, validate_minutes: float) -> Rhythm:
-    from anchor.priors.learned.run import Rhythm
-
-    return Rhythm(validate=60 * validate_minutes, test_crystals=test, match_crystals=match)
-
-
 def _run(
-    plan: Plan, out: Path, rhythm: Rhythm, *, hours: float | None, resume: bool, device: str, json: bool
+    plan: Plan,
+    out: Path,
+    rhythm: Rhythm,
+    matches: Matches,
+    *,
+    hours: float | None,
+    resume: bool,
+    device: str,
+    json: bool,
 ) -> None:
-    from anchor.priors.learned.run import train as train_prior
+    from anchor.priors.training import train as train_prior
 
     card = train_prior(
         plan,
@@ -171,6 +178,7 @@ def _run(
         hours=hours,
         resume=resume,
         rhythm=rhythm,
+        matches=matches,
         device=device,
         report=lambda line: print(_line(line), file=sys.stderr, flush=True),
         command=["anchor", *sys.argv[1:]],

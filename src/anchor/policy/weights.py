@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from anchor.chemistry.elements import VOCABULARY
@@ -17,6 +13,7 @@ from anchor.chemistry.features import element_features
 from anchor.config import Policy
 from anchor.errors import InputError
 from anchor.policy.network import CompositionPolicy
+from anchor.weights import pack, unpack
 
 FORMAT = "anchor-policy-1"
 MOMENTS = ("exp_avg", "exp_avg_sq", "step")
@@ -35,8 +32,7 @@ def save(policy: CompositionPolicy, optimiser: torch.optim.Adam | None = None) -
         for name, parameter in policy.named_parameters():
             for moment, value in optimiser.state.get(parameter, {}).items():
                 tensors[f"adam.{name}.{moment}"] = value
-    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    return save_tensors(contiguous, metadata={"anchor": json.dumps(_card(policy), sort_keys=True)})
+    return pack(tensors, _card(policy))
 
 
 def load_policy(data: bytes) -> CompositionPolicy:
@@ -81,13 +77,8 @@ def _card(policy: CompositionPolicy) -> dict[str, Any]:
 
 
 def _read(data: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Card and tensors, checked. The card is in the header: its length (8 bytes), then JSON."""
-    try:
-        tensors = load_tensors(data)
-        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        card = json.loads(header["__metadata__"]["anchor"])
-    except (SafetensorError, KeyError, ValueError) as error:
-        raise InputError(f"not a policy file: {error}", "expected weights saved by anchor") from None
+    """Card and tensors, checked."""
+    card, tensors = unpack(data, what="policy file", hint="expected weights saved by anchor")
     if card.get("format") != FORMAT:
         raise InputError(f"policy of format {card.get('format')!r}, this version reads '{FORMAT}'")
     if card["vocabulary"] != " ".join(VOCABULARY):

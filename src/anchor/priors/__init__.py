@@ -1,20 +1,23 @@
 """Structure priors p(x|c): crystals for a composition, behind one small protocol."""
 
-from anchor.priors.base import (
-    ENTRIES,
+from anchor.priors.base import Prior, Sampled
+from anchor.priors.registry import (
+    PRIORS,
     Availability,
-    Prior,
-    Request,
+    PriorEntry,
     is_learned,
     load_prior,
     prior_availability,
 )
+from anchor.priors.request import Request
 
 __all__ = [
-    "ENTRIES",
+    "PRIORS",
     "Availability",
     "Prior",
+    "PriorEntry",
     "Request",
+    "Sampled",
     "is_learned",
     "load_prior",
     "prior_availability",

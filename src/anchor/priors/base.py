@@ -9,59 +9,63 @@ A new prior is one class with five attributes and one method, `draw`; see docs/p
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from anchor.chemistry.composition import Composition, Compositions, parse_formula
 from anchor.chemistry.elements import NUMBER
 from anchor.crystals.crystals import Crystals
-from anchor.errors import AnchorError, InputError, nearest
-from anchor.random import generator, torch_generator
+from anchor.errors import AnchorError, InputError
+from anchor.priors.request import Request
+from anchor.priors.units import with_units
 
 One = str | Composition | Mapping[str, int]
 Query = One | Sequence[One] | Compositions
 
 
-@dataclass(frozen=True)
-class Request:
-    """One crystal to be made. Nothing outside of it may influence the crystal, batch mates least of all.
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """Answers to requests: m crystals, at most as many as were asked for.
 
     Attributes:
-        composition: Atoms of the cell; of one formula unit when `units` is None.
-        units: Formula units in the cell, or None where the prior is free to choose.
-        draw: 0 for the first crystal asked of this composition, 1 for the second, … A prior that can rank may
-            answer draw 0 with its best guess and later draws with different ones.
-        seed: Seed of the whole call.
-        stream: Names of the random stream of the call, then the position of the composition in it.
+        crystals: What was made.  # m
+        request: Which request each answers, ascending.  # [m]
+        made_by: Name of the prior that made it: the one that was asked, or its fallback.  # [m]
+        missing: Requests without a crystal, and why.
     """
 
-    composition: Composition
-    units: int | None
-    draw: int
-    seed: int
-    stream: tuple[str | int, ...]
+    crystals: Crystals
+    request: NDArray[np.int64]
+    made_by: list[str]
+    missing: dict[int, str] = field(default_factory=dict)
 
-    def rng(self, *names: str | int) -> np.random.Generator:
-        """Random numbers of this composition; add `self.draw` to the names for those of this crystal."""
-        return generator(self.seed, "prior", *self.stream, *names)
+    def complete(self) -> Crystals:
+        """The crystals, one for every request.
 
-    def torch_rng(self, *names: str | int, device: str | torch.device = "cpu") -> torch.Generator:
-        """The same for torch."""
-        return torch_generator(self.seed, "prior", *self.stream, *names, device=device)
+        Raises:
+            AnchorError: Some are missing.
+        """
+        if self.missing:
+            asked, first = len(self.missing) + len(self.request), next(iter(self.missing.values()))
+            raise AnchorError(
+                f"{len(self.missing)} of {asked} crystals are missing: {first}",
+                "give the prior a fallback, or take what there is from `realise`",
+            )
+        return self.crystals
 
 
 class Prior(ABC):
     """A frozen distribution of crystals given a composition.
 
-    Subclasses make no gradients and never change after construction: `hash` is the same after any use.
+    Subclasses make no gradients and never change after construction: `hash` is the same after any use. Where
+    something could change, weights above all, it is a property of what they are now.
 
     Attributes:
         name: What people type.
@@ -81,8 +85,11 @@ class Prior(ABC):
     chooses_units: ClassVar[bool] = False
 
     @abstractmethod
-    def draw(self, requests: Sequence[Request]) -> Crystals:
-        """One crystal per request, in order; atoms in any order within a crystal."""
+    def draw(self, requests: Sequence[Request]) -> Crystals | Sampled:
+        """One crystal per request, in order; atoms in any order within a crystal.
+
+        A prior that can fail, or lets another one answer, says so in a `Sampled`.
+        """
 
     def sample(
         self,
@@ -94,6 +101,23 @@ class Prior(ABC):
         units: int | None = None,
         cell: Literal["given", "free"] | None = None,
     ) -> Crystals:
+        """n crystals per composition, none missing; see `realise`.
+
+        Raises:
+            AnchorError: The prior could not make one of them.
+        """
+        return self.realise(query, n, seed=seed, stream=stream, units=units, cell=cell).complete()
+
+    def realise(
+        self,
+        query: Query,
+        n: int = 1,
+        *,
+        seed: int = 0,
+        stream: Sequence[str | int] = (),
+        units: int | None = None,
+        cell: Literal["given", "free"] | None = None,
+    ) -> Sampled:
         """n crystals per composition: all of the first composition, then all of the second, …
 
         Args:
@@ -119,14 +143,20 @@ class Prior(ABC):
             for draw in range(n):
                 request = Request(composition, chosen, draw, seed, (*stream, position))
                 if chosen is None and not self.chooses_units:
-                    request = self._with_units(request)
+                    request = with_units(request, self.max_atoms)
                 requests.append(request)
+        return self.answer(requests)
+
+    def answer(self, requests: Sequence[Request]) -> Sampled:
+        """`draw` without gradients, checked."""
         if not requests:
-            return Crystals.empty()
+            return Sampled(Crystals.empty(), np.zeros(0, dtype=np.int64), [])
         with torch.no_grad():
-            crystals = self.draw(requests)
-        self._check_answer(requests, crystals)
-        return crystals
+            made = self.draw(requests)
+        if isinstance(made, Crystals):
+            made = Sampled(made, np.arange(len(made)), [self.name] * len(made))
+        self._check_answer(requests, made)
+        return made
 
     def knows(self, crystal: Crystals) -> bool:
         """Whether the prior could be asked for these atoms (a batch of one): elements and size."""
@@ -149,22 +179,17 @@ class Prior(ABC):
                 f"ask for fewer formula units of {smaller}" if smaller else None,
             )
 
-    def _with_units(self, request: Request) -> Request:
-        from anchor.priors.units import choose_units
-
-        units = choose_units(request, self.max_atoms)
-        composition = Composition(
-            request.composition.elements, tuple(c * units for c in request.composition.counts)
-        )
-        return Request(composition, units, request.draw, request.seed, request.stream)
-
-    def _check_answer(self, requests: Sequence[Request], crystals: Crystals) -> None:
+    def _check_answer(self, requests: Sequence[Request], made: Sampled) -> None:
         """Every crystal holds the atoms asked for: a prior that breaks this would corrupt every result."""
-        if len(crystals) != len(requests):
-            raise AnchorError(f"the prior '{self.name}' made {len(crystals)} of {len(requests)} crystals")
-        offsets = crystals.offsets
-        for i, request in enumerate(requests):
-            found = np.sort(crystals.numbers[offsets[i] : offsets[i + 1]])
+        answered = sorted([*made.request.tolist(), *made.missing])
+        if answered != list(range(len(requests))) or len(made.crystals) != len(made.request):
+            raise AnchorError(
+                f"the prior '{self.name}' made {len(made.crystals)} of {len(requests)} crystals"
+            )
+        offsets = made.crystals.offsets
+        for i, number in enumerate(made.request.tolist()):
+            request = requests[number]
+            found = np.sort(made.crystals.numbers[offsets[i] : offsets[i + 1]])
             atoms = request.composition.numbers
             units = 1 if request.units is not None else len(found) // len(atoms)
             if not np.array_equal(found, np.sort(np.tile(atoms, max(units, 1)))):
@@ -196,117 +221,3 @@ def _cell(composition: Composition, units: int | None, *, free: bool) -> tuple[C
         raise InputError(f"{units} formula units cannot be placed", "ask for at least one")
     counts = tuple(c // divisor * (units or 1) for c in composition.counts)
     return Composition(composition.elements, counts), units
-
-
-# Priors by name
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A prior that ships.
-
-    Attributes:
-        summary: One line.
-        factory: 'module:callable' that makes it; the callable takes `device` and options as keywords.
-        options: Keywords that belong to the name.
-    """
-
-    summary: str
-    factory: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-
-ENTRIES: dict[str, Entry] = {
-    "templates": Entry(
-        "known prototypes of the train split with similar elements", "anchor.priors.templates:load"
-    ),
-    "templates-all": Entry(
-        "the same with all reference crystals as templates: the best guess, and not for tests on them",
-        "anchor.priors.templates:load",
-        {"split": "all"},
-    ),
-    "random": Entry("random crystals with random symmetry", "anchor.priors.random_crystals:load"),
-    "wyckoff": Entry(
-        "learned symmetry: space group, Wyckoff positions, coordinates, cell, one after the other",
-        "anchor.priors.learned.prior:load",
-        {"weights": "wyckoff"},
-    ),
-    "omatg": Entry(
-        "learned flow from random crystals (OMatG)", "anchor.priors.learned.prior:load", {"weights": "omatg"}
-    ),
-    "kldm": Entry(
-        "learned kinetic Langevin diffusion (KLDM)", "anchor.priors.learned.prior:load", {"weights": "kldm"}
-    ),
-    "crystalite": Entry(
-        "learned diffusion with a transformer (Crystalite)",
-        "anchor.priors.learned.prior:load",
-        {"weights": "crystalite"},
-    ),
-}
-"""Every prior by the name people type. A new one is one more entry."""
-
-
-def load_prior(name: str, *, device: str = "cpu", **options: Any) -> Prior:
-    """A frozen prior by name, your own as 'package.module:factory', or one that you trained, by its file.
-
-    Args:
-        name: One of `ENTRIES`, where to find a callable that takes `device` and `options`, or a
-            .safetensors file of `anchor prior train`.
-        device: cpu, cuda, cuda:1, mps.
-        options: Settings of that prior, such as `temperature` of templates.
-    """
-    entry = ENTRIES.get(name)
-    if name.endswith(".safetensors"):
-        entry = Entry("weights in a file", "anchor.priors.learned.prior:load", {"weights": name})
-    if entry is None and ":" not in name:
-        raise InputError(f"unknown prior '{name}'", nearest(name, ENTRIES))
-    factory = _find(name if entry is None else entry.factory)
-    settings = {**(entry.options if entry else {}), **options}
-    try:
-        inspect.signature(factory).bind(device=device, **settings)
-    except TypeError as error:
-        raise InputError(f"the prior '{name}' does not take these settings: {error}") from None
-    prior = factory(device=device, **settings)
-    if not isinstance(prior, Prior):
-        raise InputError(f"'{name}' made a {type(prior).__name__}, not an anchor.priors.Prior")
-    if entry is not None:
-        prior.name = name
-    return prior
-
-
-def is_learned(name: str) -> bool:
-    """Whether a name stands for a trained network, which can be told its `fallback`."""
-    entry = ENTRIES.get(name)
-    return name.endswith(".safetensors") or (entry is not None and "learned" in entry.factory)
-
-
-def _find(place: str) -> Any:
-    module, _, attribute = place.partition(":")
-    try:
-        return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(
-            f"there is no prior '{place}': {error}", f"known by name: {', '.join(ENTRIES)}"
-        ) from None
-
-
-@dataclass(frozen=True)
-class Availability:
-    """Whether a prior can be used here and now; `reason` and `how_to_get` say why not and what to do."""
-
-    ok: bool
-    reason: str = ""
-    how_to_get: str = ""
-
-
-def prior_availability() -> dict[str, Availability]:
-    """Whether each prior of `ENTRIES` can be loaded here, by loading it."""
-    states = {}
-    for name in ENTRIES:
-        try:
-            load_prior(name)
-        except AnchorError as error:
-            states[name] = Availability(False, error.message, error.hint or "")
-        else:
-            states[name] = Availability(True)
-    return states

@@ -9,15 +9,14 @@ import numpy as np
 import spglib
 from numpy.typing import NDArray
 
-from anchor.chemistry.composition import Composition
 from anchor.chemistry.elements import NUMBER
 from anchor.crystals.crystals import Crystals
-from anchor.priors.base import Request
+from anchor.models.volumes import Volumes
 from anchor.priors.prototypes import Prototypes
 from anchor.priors.random_crystals import RandomCrystals
+from anchor.priors.request import Request
 from anchor.priors.similarity import Similarity
-from anchor.priors.units import choose_units
-from anchor.priors.volumes import Volumes
+from anchor.priors.units import with_units
 from anchor.reference.reference import Reference
 
 COST_PER_CHANGED_SITE = 1.5
@@ -65,11 +64,7 @@ class NearbyStoichiometries:
     def draw_one(self, request: Request) -> Crystals:
         """One crystal; later draws take the next best templates."""
         if request.units is None:
-            units = choose_units(request, self._max_atoms)
-            cell = Composition(
-                request.composition.elements, tuple(c * units for c in request.composition.counts)
-            )
-            request = Request(cell, units, request.draw, request.seed, request.stream)
+            request = with_units(request, self._max_atoms)
         ranked = self._ranked(request)
         if request.draw >= len(ranked):
             return self._random.draw_one(request)

@@ -59,6 +59,7 @@ class Measurement:
     shortest: NDArray[np.float64]
     volume_error: NDArray[np.float64]
     seconds: float
+    fallbacks: int = 0
 
     def summary(self) -> dict[str, Any]:
         """All numbers as one document: overall, by atoms, by elements, and for unseen stoichiometries."""
@@ -67,6 +68,7 @@ class Measurement:
         return {
             "n": n,
             "k": k,
+            "fallbacks": self.fallbacks,
             "crystals_per_second": n * k / self.seconds if self.seconds else None,
             **self._rates(everything),
             "by_atoms": {
@@ -147,14 +149,16 @@ def measure(
     known = training_stoichiometries()
     chunks = [np.arange(i, min(i + _CHUNK, len(truth))) for i in range(0, len(truth), _CHUNK)]
     displacements, shortest, volume = [], [], []
-    seconds = 0.0
+    seconds, fallbacks = 0.0, 0
     with _pool(workers) as apply:
         for chunk in progress(chunks, len(chunks)):
             true = truth[chunk]
             cells = [cell_of(true[i]) for i in range(len(true))]
             start = time.perf_counter()
-            samples = prior.sample(cells, k, seed=seed, stream=("prior test", int(chunk[0])))
+            answer = prior.realise(cells, k, seed=seed, stream=("prior test", int(chunk[0])))
             seconds += time.perf_counter() - start
+            samples = answer.complete()
+            fallbacks += sum(name != prior.name for name in answer.made_by)
             pairs = [(samples[i], true[i // k]) for i in range(len(samples))]
             displacements.append(np.array(list(apply(_displacement_of, pairs))).reshape(-1, k))
             shortest.append(shortest_distances(samples).reshape(-1, k))
@@ -169,6 +173,7 @@ def measure(
         np.concatenate([empty, *shortest]),
         np.concatenate([empty, *volume]),
         seconds,
+        fallbacks,
     )
 
 

@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from anchor.arrays import content_hash
 from anchor.crystals.crystals import Crystals
-from anchor.priors.base import Prior, Request
+from anchor.crystals.spacegroups import Site, SpaceGroup, sites, space_group
+from anchor.models.volumes import Volumes
+from anchor.priors.base import Prior
+from anchor.priors.fitted import load_fitted
 from anchor.priors.overlaps import LARGEST_SWELLING, ROOMY, push_apart, room, shortest_bonds
-from anchor.priors.spacegroups import Site, SpaceGroup, sites, space_group
+from anchor.priors.request import Request
 from anchor.priors.units import of_split
-from anchor.priors.volumes import Volumes
 from anchor.reference.reference import Reference, load_reference
 
 ATTEMPTS = 25
@@ -39,8 +41,6 @@ class RandomCrystals(Prior):
     def __init__(
         self, volumes: Volumes | None = None, *, reference: Reference | None = None, split: str = "train"
     ) -> None:
-        from anchor.priors.templates import load_fitted
-
         self.reference = load_reference() if reference is None else reference
         self.volumes = load_fitted().volumes if volumes is None else volumes
         self.name, self.max_atoms = "random", 20

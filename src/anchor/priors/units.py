@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from anchor.chemistry.composition import Composition
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
-from anchor.priors.base import Request
+from anchor.priors.request import Request
 from anchor.reference.reference import Reference, load_reference
 
 Stoichiometry = tuple[int, ...]
@@ -67,6 +69,13 @@ def choose_units(request: Request, max_atoms: int) -> int:
     if request.draw == 0:
         return int(units[np.argmax(weights)])
     return int(request.rng("units", request.draw).choice(units, p=weights / weights.sum()))
+
+
+def with_units(request: Request, max_atoms: int) -> Request:
+    """A request that leaves the formula units free, with a number of them (`choose_units`)."""
+    units = choose_units(request, max_atoms)
+    counts = tuple(c * units for c in request.composition.counts)
+    return replace(request, composition=Composition(request.composition.elements, counts), units=units)
 
 
 @cache

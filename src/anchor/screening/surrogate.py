@@ -23,9 +23,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 
 from anchor.chemistry.composition import Compositions
@@ -35,6 +32,7 @@ from anchor.errors import InputError, MissingDependencyError
 from anchor.paths import BUNDLED
 from anchor.policy.actions import to_actions
 from anchor.random import torch_generator
+from anchor.weights import pack, unpack
 
 FORMAT = "anchor-surrogate-1"
 SHIPPED = BUNDLED / "screening" / "surrogate.safetensors"
@@ -165,7 +163,7 @@ def save_surrogate(
 ) -> bytes:
     """The ensemble as safetensors with half-precision weights and its card inside."""
     tensors = {
-        f"{k}.{name}": tensor.detach().half().contiguous()
+        f"{k}.{name}": tensor.half()
         for k, member in enumerate(members)
         for name, tensor in member.state_dict().items()
     }
@@ -178,7 +176,7 @@ def save_surrogate(
         "vocabulary": " ".join(VOCABULARY),
         "card": dict(card),
     }
-    return save_tensors(tensors, metadata={"anchor": json.dumps(header, sort_keys=True)})
+    return pack(tensors, header)
 
 
 def read_surrogate(data: bytes) -> Surrogate:
@@ -187,12 +185,7 @@ def read_surrogate(data: bytes) -> Surrogate:
     Raises:
         InputError: The bytes are no surrogate, or one for another vocabulary.
     """
-    try:
-        tensors = load_tensors(data)
-        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        header = json.loads(header["__metadata__"]["anchor"])
-    except (SafetensorError, KeyError, ValueError) as error:
-        raise InputError(f"not a surrogate file: {error}", "make one with: anchor policy surrogate") from None
+    header, tensors = unpack(data, what="surrogate file", hint="make one with: anchor policy surrogate")
     if header.get("format") != FORMAT:
         raise InputError(f"surrogate of format {header.get('format')!r}, this version reads '{FORMAT}'")
     if header["vocabulary"] != " ".join(VOCABULARY):

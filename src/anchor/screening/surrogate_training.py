@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -13,8 +12,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 
 from anchor.chemistry.bounds import MAX_ELEMENTS
@@ -33,6 +30,7 @@ from anchor.screening.surrogate import (
     read_surrogate,
     save_surrogate,
 )
+from anchor.weights import read, write, write_json
 
 WITHIN_ONE = math.erf(1 / math.sqrt(2))
 """Fraction of a normal distribution within one standard deviation."""
@@ -179,10 +177,7 @@ class Trainer:
             for moment, value in self.optimiser.state.get(parameter, {}).items():
                 tensors[f"adam.{name}.{moment}"] = value
         status = {"epoch": self.epoch, "done": len(self.done), "cpu_seconds": self.cpu_seconds}
-        metadata = {"identity": json.dumps(self.identity, sort_keys=True), "status": json.dumps(status)}
-        partial = path.with_suffix(".writing")
-        partial.write_bytes(save_tensors({n: t.detach().clone() for n, t in tensors.items()}, metadata))
-        partial.replace(path)
+        write(path, tensors, {"identity": self.identity, "status": status})
 
     def restore(self, path: Path) -> None:
         """Go on from `save`.
@@ -190,13 +185,12 @@ class Trainer:
         Raises:
             InputError: The file belongs to other settings or data.
         """
-        data = path.read_bytes()
-        metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
-        if json.loads(metadata["identity"]) != self.identity:
+        card, tensors = read(path, hint="delete it to begin anew")
+        if card["identity"] != self.identity:
             raise InputError(
                 f"'{path}' is a training run of other settings or data", "delete it, or give another --out"
             )
-        status, tensors = json.loads(metadata["status"]), load_tensors(data)
+        status = card["status"]
         self.done = []
         for k in range(status["done"]):
             member = PairNetwork(self.sizes)
@@ -282,7 +276,7 @@ def train_surrogate(
         "errors": errors(members, examples.of_split("test"), floor=floor, scale=scale),
     }
     out.write_bytes(save_surrogate(members, sizes, floor=floor, scale=scale, card=card))
-    out.with_suffix(".json").write_text(json.dumps(card, indent=1) + "\n")
+    write_json(out.with_suffix(".json"), card)
     state.unlink(missing_ok=True)
     return card
 

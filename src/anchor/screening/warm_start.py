@@ -19,13 +19,10 @@ large spreads, energies far below the hull. `anchor policy check` then relaxes w
 from __future__ import annotations
 
 import hashlib
-import json
-import re
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -312,13 +309,6 @@ def card_of(data: bytes, config: Config, settings: FindSettings, elements: Seque
         "elements": list(elements),
         "threads": torch.get_num_threads(),
     }
-
-
-def write_card(path: Path, card: Mapping[str, Any]) -> None:
-    """The card as JSON, a point of a curve per line."""
-    text = json.dumps(card, indent=1)
-    text = re.sub(r"\{[^{}]*\}|\[[^\[\]{}]*\]", lambda match: " ".join(match[0].split()), text)
-    path.write_text(text + "\n")
 
 
 def _sums(estimate: Estimate) -> dict[str, float]:

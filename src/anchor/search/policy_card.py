@@ -11,9 +11,9 @@ from anchor.config import Config
 from anchor.errors import InputError
 from anchor.outcomes.tally import TALLY_COLUMNS, Tally
 from anchor.policy import weights
-from anchor.screening.warm_start import write_card
 from anchor.search.draw import policy_file, searched_space
 from anchor.search.ledger import Ledger
+from anchor.weights import write_json
 
 BINS = 16
 """Points of the curve on the card."""
@@ -51,7 +51,7 @@ def save_policy(ledger: Ledger, out: Path, *, command: str) -> dict[str, Any]:
     }
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_bytes(data)
-    write_card(out.with_suffix(".json"), card)
+    write_json(out.with_suffix(".json"), card)
     return card
 
 

@@ -1,0 +1,1 @@
+"""Trainable distributions of crystals: networks, processes, trainer, files. Priors adapt them thinly."""

@@ -1,1 +1,0 @@
-"""Learned priors: omatg, kldm and crystalite, their data, networks, training and weights."""
