@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 SRC = Path(__file__).parents[1] / "src" / "anchor"
-LEAVES = {"errors", "random", "paths", "config", "statistics", "arrays"}
+LEAVES = {"errors", "random", "paths", "config", "statistics", "arrays", "plain_yaml"}
 """Modules beside the folders: they use only one another, and any folder may use them."""
 
 ALLOWED = {

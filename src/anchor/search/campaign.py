@@ -94,7 +94,7 @@ class Campaign:
                 `accept_changes` goes on all the same.
         """
         ledger = Ledger.open(location)
-        config = Config.model_validate(ledger.config)
+        config = Config.from_ledger(ledger.config)
         environment = environment or Environment.load(config)
         changes = _changes(ledger.identity, environment.identity())
         if changes and not accept_changes:

@@ -25,7 +25,7 @@ def save_policy(ledger: Ledger, out: Path, *, command: str) -> dict[str, Any]:
     if not state:
         raise InputError("the campaign has no policy", "it has not finished a step, or it learned nothing")
     data = weights.save(weights.load_policy(state))
-    config = Config.model_validate(ledger.config)
+    config = Config.from_ledger(ledger.config)
     rows = list(ledger.rows(TALLY_COLUMNS))
     total, curve, size = Tally(), [], -(-len(rows) // BINS)
     for first in range(0, len(rows), size):
