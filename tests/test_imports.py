@@ -29,8 +29,8 @@ ALLOWED = {
         "chemistry crystals formats gates hull matching policy potentials priors reference relax "
         "reward screening",
     "evaluate":
-        "chemistry crystals executors formats gates hull matching potentials priors reference relax "
-        "reward search",
+        "chemistry crystals executors formats gates hull matching policy potentials priors reference relax "
+        "reward screening search",
     "studies": "chemistry policy reward search",
     "report": "crystals search",
     "cli":

@@ -327,7 +327,8 @@ class LoadedConfig:
             lines.append(f"{section}:")
             for name, value in values.items():
                 source = self.sources.get(f"{section}.{name}", "default")
-                lines.append(f"  {name}: {write_yaml(value)}" + ("" if source == "default" else f"  # {source}"))
+                remark = "" if source == "default" else f"  # {source}"
+                lines.append(f"  {name}: {write_yaml(value)}{remark}")
         return "\n".join(lines)
 
 

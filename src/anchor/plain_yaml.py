@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar
+from typing import Any
 
 import yaml
 from yaml import YAMLError
@@ -12,7 +12,10 @@ __all__ = ["YAMLError", "read_yaml", "write_yaml"]
 
 
 class _Loader(yaml.SafeLoader):
-    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
+    pass
+
+
+_Loader.yaml_implicit_resolvers = {}  # without those of version 1.1
 
 
 FLOAT = re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)([eE][-+]?\d+)?$|[-+]?\.(inf|Inf|INF)$|\.(nan|NaN|NAN)$")

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from anchor.search.draw import DEFAULT_POLICY, draw_compositions
+from anchor.search.policy_check import Checked, rate
 from typer.testing import CliRunner
 
 from anchor.chemistry.charge import is_neutral
@@ -26,8 +28,6 @@ from anchor.reference.reference import load_reference
 from anchor.screening import warm_start as free
 from anchor.screening.plausibility import load_plausibility
 from anchor.screening.surrogate import PairNetwork, Sizes, Surrogate
-from anchor.search.draw import DEFAULT_POLICY, draw_compositions
-from anchor.search.policy_check import Checked, rate
 
 SEARCHABLE = ("Li", "Na", "K", "Mg", "Ca", "Al", "Si", "Ti", "Fe", "Zn", "N", "O", "F", "S", "Cl")
 

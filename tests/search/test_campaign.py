@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from anchor.search.draw import load_any_policy
 
 from anchor.config import Config, load_config
 from anchor.errors import AnchorError, InputError
 from anchor.search.campaign import Campaign
-from anchor.search.draw import load_any_policy
 from anchor.search.environment import Environment
 from anchor.search.finds import refine
 from anchor.search.ledger import Ledger, decode_crystal

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from anchor.search.draw import DEFAULT_POLICY, load_any_policy
 from typer.testing import CliRunner
 
 from anchor.cli.policy import app
@@ -13,7 +14,6 @@ from anchor.config import load_config
 from anchor.errors import InputError
 from anchor.policy.weights import load_policy
 from anchor.search.campaign import Campaign
-from anchor.search.draw import DEFAULT_POLICY, load_any_policy
 from anchor.search.ledger import Ledger
 from anchor.search.policy_card import save_policy
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from anchor.chemistry.elements import SYMBOLS
 from anchor.crystals.crystals import Crystals
 from anchor.hull.energies import single_point_chunks
-from anchor.hull.hull import SCORED, Decomposition
+from anchor.hull.hull import SCORED, Decomposition, HullIdentity
 from anchor.hull.references import HullScores, crystal_compositions
 
 if TYPE_CHECKING:
@@ -22,6 +22,12 @@ Relax = Literal["no", "positions", "cell"]
 
 class ScoringHull(Protocol):
     """What `PotentialHull` and `AlexMPHull` have in common."""
+
+    identity: HullIdentity
+    elements: frozenset[int]
+
+    @property
+    def searchable_elements(self) -> tuple[str, ...]: ...
 
     def score(
         self, crystals: Crystals, energies: NDArray[np.float64], *, checkpoint_hash: str

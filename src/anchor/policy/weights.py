@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -28,15 +29,30 @@ def make_optimiser(policy: CompositionPolicy, learning_rate: float) -> torch.opt
     return torch.optim.Adam(policy.parameters(), lr=learning_rate, fused=True)
 
 
-def save(policy: CompositionPolicy, optimiser: torch.optim.Adam | None = None) -> bytes:
-    """Weights, and the optimiser's moments when one is given. Equal states give equal bytes."""
+def save(
+    policy: CompositionPolicy,
+    optimiser: torch.optim.Adam | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> bytes:
+    """Weights, and the optimiser's moments and the settings of the training when they are given.
+
+    Equal states give equal bytes.
+    """
     tensors = {f"policy.{name}": tensor for name, tensor in policy.state_dict().items()}
     if optimiser is not None:
         for name, parameter in policy.named_parameters():
             for moment, value in optimiser.state.get(parameter, {}).items():
                 tensors[f"adam.{name}.{moment}"] = value
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    return save_tensors(contiguous, metadata={"anchor": json.dumps(_card(policy), sort_keys=True)})
+    header = {"anchor": _card(policy)} | ({} if settings is None else {"settings": settings})
+    texts = {name: json.dumps(value, sort_keys=True) for name, value in header.items()}
+    return save_tensors(contiguous, metadata=texts)
+
+
+def settings_in(data: bytes) -> dict[str, Any] | None:
+    """The settings that `save` was given, None if there are none."""
+    text = _header(data).get("settings")
+    return None if text is None else json.loads(text)
 
 
 def load_policy(data: bytes) -> CompositionPolicy:
@@ -80,12 +96,17 @@ def _card(policy: CompositionPolicy) -> dict[str, Any]:
     }
 
 
+def _header(data: bytes) -> dict[str, str]:
+    """Texts in the header of a safetensors file: its length (8 bytes), then JSON."""
+    texts: dict[str, str] = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+    return texts
+
+
 def _read(data: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Card and tensors, checked. The card is in the header: its length (8 bytes), then JSON."""
+    """Card and tensors, checked."""
     try:
         tensors = load_tensors(data)
-        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        card = json.loads(header["__metadata__"]["anchor"])
+        card = json.loads(_header(data)["anchor"])
     except (SafetensorError, KeyError, ValueError) as error:
         raise InputError(f"not a policy file: {error}", "expected weights saved by anchor") from None
     if card.get("format") != FORMAT:

@@ -28,9 +28,9 @@ from anchor.policy.weights import load_policy
 from anchor.reference.bonds import passes_by_floor_only
 from anchor.reward.novelty import History
 from anchor.reward.score import GroupScorer, GroupScores, Memory
-from anchor.search.draw import policy_file
 from anchor.search.environment import Environment
 from anchor.search.ledger import Ledger, candidates, decode_crystal
+from anchor.search.policies import policy_file
 from anchor.search.realise import RealisedGroup
 from anchor.search.rows import candidate_row, plain
 

@@ -79,8 +79,8 @@ def refine(campaign: Campaign, most: int = 20, *, max_steps: int = 400) -> list[
                 "energy_ev": energies[i],
                 "formation_energy_ev_per_atom": scores.formation_energy[i],
                 "energy_above_hull_ev_per_atom": scores.energy_above_hull[i],
-                "energy_above_dft_hull_ev_per_atom": scores.above["dft"][i],
-                "energy_above_potential_hull_ev_per_atom": scores.above["potential"][i],
+                "energy_above_dft_hull_ev_per_atom": scores.against("dft")[i],
+                "energy_above_potential_hull_ev_per_atom": scores.against("potential")[i],
                 "bonds_ok": bonds.ok[i],
                 "novelty_reference": novelty.value,
             }

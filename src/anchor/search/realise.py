@@ -16,7 +16,8 @@ from anchor.config import Config
 from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError
 from anchor.gates.paper import check_charges
-from anchor.hull.references import HullScores, PotentialHull
+from anchor.hull.references import HullScores
+from anchor.hull.score import ScoringHull
 from anchor.potentials.base import Potential
 from anchor.priors.base import Prior
 from anchor.relax.parallel import Relaxer
@@ -59,7 +60,7 @@ class Realiser:
 
     prior: Prior
     relaxer: Relaxer
-    hull: PotentialHull
+    hull: ScoringHull
     config: Config
 
     @property

@@ -73,7 +73,7 @@ def candidate_row(
     realised = np.flatnonzero(group.realisation.member == member)
     if not len(realised):
         return row | dict.fromkeys(REALISED_COLUMNS)
-    i, relaxation, above = int(realised[0]), group.relaxation, group.energies.above
+    i, relaxation, energies = int(realised[0]), group.relaxation, group.energies
     if status == "realised" and not valid:
         row["reason"] = (
             _why_invalid(charge_ok, scores, i) if gate == "paper" else f"refused by the {gate} gate"
@@ -89,10 +89,10 @@ def candidate_row(
         "relaxation_steps": relaxation.steps[i],
         "evaluations": relaxation.evaluations[i],
         "max_force_ev_per_angstrom": relaxation.max_force[i],
-        "formation_energy_ev_per_atom": group.energies.formation_energy[i],
-        "energy_above_hull_ev_per_atom": group.energies.energy_above_hull[i],
-        "energy_above_dft_hull_ev_per_atom": above["dft"][i],
-        "energy_above_potential_hull_ev_per_atom": above["potential"][i],
+        "formation_energy_ev_per_atom": energies.formation_energy[i],
+        "energy_above_hull_ev_per_atom": energies.energy_above_hull[i],
+        "energy_above_dft_hull_ev_per_atom": energies.against("dft")[i],
+        "energy_above_potential_hull_ev_per_atom": energies.against("potential")[i],
     }
 
 

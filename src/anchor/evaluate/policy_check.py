@@ -1,8 +1,8 @@
 """A policy judged by real relaxations, beside sources that have learned nothing.
 
-Every source proposes n compositions; those that are charge-neutral are realised by the prior, relaxed by the
-potential and placed on its hull, exactly as in a campaign (`reward.order` "fast"). A *find* is valid, within
-0.1 eV/atom of the hull, of a formula that no bundled source lists, and the first of its formula.
+Every source proposes n compositions, which are realised, relaxed, placed on the hull and judged by the gate
+exactly as a campaign with the same settings does it. A *find* is valid, within 0.1 eV/atom of the hull, of a
+formula that no bundled source lists, and the first of its formula.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from scipy.stats import spearmanr
 
 from anchor.chemistry.composition import Compositions
 from anchor.chemistry.spaces import sample_neutral, sample_random
-from anchor.config import ActionSpace
-from anchor.gates.paper import check_bonds
+from anchor.config import Config
 from anchor.policy.network import CompositionPolicy
 from anchor.random import generator
+from anchor.reward.score import Memory
 from anchor.screening.warm_start import HALF, Estimator
-from anchor.search.draw import draw_compositions
 from anchor.search.environment import Environment
+from anchor.search.policies import TrainedPolicy
 from anchor.statistics import wilson_interval
 
 METASTABLE, STABLE = 0.1, 0.0
@@ -32,17 +32,13 @@ GROUP = 32
 """Compositions realised at once."""
 
 
-def untrained_sources(
-    n: int, elements: tuple[str, ...], *, seed: int, policy: CompositionPolicy | None = None
-) -> dict[str, Compositions]:
+def untrained_sources(n: int, elements: tuple[str, ...], *, seed: int) -> dict[str, Compositions]:
     """The two untrained sources of the paper and an untrained policy, over the same elements."""
-    space = ActionSpace(elements=elements)
+    untrained = TrainedPolicy("untrained", CompositionPolicy(seed=seed), Config(), elements)
     return {
         "random": sample_random(n, generator(seed, "check", "random"), elements=elements),
         "neutral": sample_neutral(n, generator(seed, "check", "neutral"), elements=elements),
-        "untrained policy": draw_compositions(
-            policy or CompositionPolicy(seed=seed), n, seed=seed, space=space
-        ),
+        "untrained policy": untrained.draw(n, seed=seed),
     }
 
 
@@ -145,16 +141,17 @@ def check_source(
     Args:
         stream: Number of the source, so that sources do not share random structures.
     """
-    n = len(compositions)
+    n, scorer = len(compositions), environment.scorer
+    equal = np.full(len(scorer.settings.alpha), 1 / len(scorer.settings.alpha))  # the verdict needs no w
     relaxed, valid = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
     above, evaluations = np.full(n, np.nan), np.zeros(n, dtype=np.int64)
     for start in range(0, n, GROUP):
-        group = environment.realiser(compositions[start : start + GROUP], step=start // GROUP, group=stream)
+        some = compositions[start : start + GROUP]
+        group = environment.realiser(some, step=start // GROUP, group=stream)
         realised = group.realisation
         rows = start + realised.member
-        bonds = check_bonds(realised.crystals, environment.scorer.thresholds)
         relaxed[rows] = True
-        valid[rows] = bonds.ok & realised.relaxed & realised.charge_ok[realised.member]
+        valid[start : start + len(some)] = scorer.score(some, realised, equal, Memory()).valid
         above[rows] = realised.energy_above_hull
         evaluations[rows] = group.relaxation.evaluations
     estimate = estimator(compositions)
