@@ -55,7 +55,7 @@ def realise_block(
     # random numbers of all that follow would depend on which prior is asked.
     places = [c if c is not None else someone for c in asked]
     try:
-        made = list(_sample(prior, places, seed, block, query, lowest))
+        sampled = _sample(prior, places, seed, block, query, lowest)
     except Exception as first:  # others' code; reported, and everyone else gets a crystal
         if len(places) == 1:
             return [(None, f"the prior {prior.name} failed: {first!r}")]
@@ -63,6 +63,7 @@ def realise_block(
             _alone(prior, c, i, len(places), seed, block, query, lowest) if c is not None else (None, why)
             for i, (c, why) in enumerate(zip(asked, reasons, strict=True))
         ]
+    made = list(sampled if lowest is None else lowest(sampled))
     return [_sound(prior, made[i]) if c is not None else (None, reasons[i]) for i, c in enumerate(asked)]
 
 
@@ -107,10 +108,11 @@ class Lowest:
 
     def __call__(self, crystals: Crystals) -> Crystals:
         """One of every `candidates` consecutive crystals; those without energy come last."""
-        finite = np.array([_finite(crystal) for crystal in crystals])
+        asked = np.flatnonzero([_finite(c) and self.potential.supports(c).all() for c in crystals])
         energy = np.full(len(crystals), np.inf)
-        found = Relaxer(self.potential)(crystals[np.flatnonzero(finite)], max_steps=0).relaxation
-        energy[finite] = np.where(np.isfinite(found.energy), found.energy_per_atom, np.inf)
+        if len(asked):
+            found = Relaxer(self.potential)(crystals[asked], cell=False, max_steps=0, fmax=1.0).relaxation
+            energy[asked] = np.where(np.isfinite(found.energy), found.energy_per_atom, np.inf)
         choices = energy.reshape(-1, self.candidates)
         return crystals[np.arange(len(choices)) * self.candidates + choices.argmin(axis=1)]
 
@@ -123,7 +125,7 @@ def _sample(
     query: Query,
     lowest: Lowest | None,
 ) -> Crystals:
-    made = prior.sample(
+    return prior.sample(
         compositions,
         1 if lowest is None else lowest.candidates,
         seed=seed,
@@ -131,7 +133,6 @@ def _sample(
         units=1 if query == "reduced" else None,
         cell="free" if query == "free" else None,
     )
-    return made if lowest is None else lowest(made)
 
 
 def _alone(
@@ -146,6 +147,7 @@ def _alone(
 ) -> tuple[Crystals | None, str]:
     """One composition with the random numbers of its place, after its block failed."""
     try:
-        return _sound(prior, _sample(prior, [composition] * size, seed, block, query, lowest)[place])
+        made = _sample(prior, [composition] * size, seed, block, query, lowest)
     except Exception as error:  # the border to a prior of anyone
         return None, f"the prior {prior.name} failed: {error!r}"
+    return _sound(prior, made[place] if lowest is None else lowest(made)[place])
