@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from anchor.errors import InputError, nearest
+from anchor.errors import InputError, Notice, nearest
 from anchor.plain_yaml import YAMLError, read_yaml, write_yaml
 
 Positive = Annotated[float, Field(gt=0)]
@@ -291,7 +291,8 @@ class Config(Section):
             kept[section] = {name: value for name, value in values.items() if name in known}
             gone += [f"{section}.{name}" for name in values if name not in known]
         if gone:
-            warnings.warn(f"settings that no longer exist are left out: {', '.join(gone)}", stacklevel=2)
+            text = f"settings that no longer exist are left out: {', '.join(gone)}"
+            warnings.warn(text, Notice, stacklevel=2)
         return cls.model_validate(kept)
 
 

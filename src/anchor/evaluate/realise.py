@@ -108,7 +108,7 @@ class Lowest:
 
     def __call__(self, crystals: Crystals) -> Crystals:
         """One of every `candidates` consecutive crystals; those without energy come last."""
-        asked = np.flatnonzero([_finite(c) and self.potential.supports(c).all() for c in crystals])
+        asked = np.flatnonzero([_finite(c) and bool(self.potential.supports(c).all()) for c in crystals])
         energy = np.full(len(crystals), np.inf)
         if len(asked):
             found = Relaxer(self.potential)(crystals[asked], cell=False, max_steps=0, fmax=1.0).relaxation

@@ -23,7 +23,7 @@ import numpy as np
 from anchor.chemistry.composition import Compositions
 from anchor.chemistry.elements import VOCABULARY
 from anchor.config import ActionSpace, Config, load_config
-from anchor.errors import InputError
+from anchor.errors import InputError, Notice
 from anchor.hull.references import load_hull
 from anchor.paths import BUNDLED
 from anchor.policy.constraints import Limits
@@ -121,6 +121,7 @@ def load_trained(source: str) -> TrainedPolicy:
     if missing:
         warnings.warn(
             f"the card of the policy '{source}' says nothing about {', '.join(missing)}: defaults are taken",
+            Notice,
             stacklevel=2,
         )
     if "reward" not in config:
