@@ -1,6 +1,7 @@
 """One configuration tree: every hyper-parameter of the paper, its value as default, its symbol and table.
 
-A configuration is made from the defaults, then a preset, then a YAML file, then `--set a.b=c` overrides:
+A configuration is made from the defaults, then a preset, then a YAML file, then `--set a.b=c` overrides, then
+the values of options such as `--elements`:
 
 >>> from anchor.config import load_config
 >>> loaded = load_config(overrides=["grpo.group_size=16"])
@@ -10,15 +11,17 @@ A configuration is made from the defaults, then a preset, then a YAML file, then
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import types
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from anchor.errors import InputError, nearest
+from anchor.errors import InputError, Notice, nearest
+from anchor.plain_yaml import YAMLError, read_yaml, write_yaml
 
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -199,6 +202,10 @@ class Prior(Section):
     candidates: int = Field(
         1, ge=1, description="crystals per composition, of which the one of lowest energy is relaxed"
     )
+    fallback: str = Field(
+        "templates",
+        description="prior that answers where a learned one fails, or 'none'; others never need one",
+    )
 
 
 class Relax(Section):
@@ -228,41 +235,11 @@ class Hull(Section):
 
 
 class Evaluation(Section):
-    """Internal evaluation protocol (app:eval_protocol)."""
+    """When a candidate counts as new and as stable (app:eval_protocol)."""
 
-    n: int = Field(1000, ge=1, description="N_eval, structures per seed")
-    seeds: int = Field(3, ge=1, description="sampling seeds")
-    potential: str = Field("mattersim-5m", description="evaluation potential")
-    cell: bool = Field(True, description="relax the lattice too (main-text tables)")
-    max_steps: int = Field(400, ge=0, description="step budget")
-    fmax: Positive = Field(0.02, description="f_max, eV/Å")
     novel_above: Fraction = Field(0.5, description="Novel: ν(x) above this")
     stable_below: float = Field(0.0, description="Stable: E_hull at most this, eV/atom")
     metastable_below: float = Field(0.1, description="Meta: E_hull at most this, eV/atom")
-
-
-class Ddpo(Section):
-    """Reward fine-tuning of generators (tab:ddpo-hparams, eq:ddpo)."""
-
-    learning_rate: Positive = Field(5e-6, description="Adam learning rate")
-    batch_size: int = Field(16, ge=2, description="structures per episode")
-    epochs: int = Field(1, ge=1, description="inner epochs per batch")
-    clip: Annotated[float, Field(gt=0, lt=1)] = Field(0.05, description="ε, clip of the per-step ratio")
-    steps_kldm: int = Field(50, ge=1, description="denoising steps, KLDM-DNG")
-    steps_crystalite: int = Field(150, ge=1, description="denoising steps, Crystalite-DNG")
-    churn_window: tuple[float, float] = Field(
-        (0.2, 2.0), description="scored steps of Crystalite: churn noise in this window"
-    )
-    trust_region: Positive = Field(0.05, description="an epoch with mean |log η| above this is discarded")
-    checkpoint_every: int = Field(50, ge=1, description="episodes between checkpoints")
-    csp_learning_rate: Positive = Field(5e-5, description="reward-trained KLDM-CSP: learning rate")
-    csp_epochs: int = Field(2, ge=1, description="reward-trained KLDM-CSP: epochs")
-    csp_hold: int = Field(
-        50, ge=0, description="reward-trained KLDM-CSP: policy steps with the backbone held"
-    )
-    weights: Literal["mean", "balanced"] = Field(
-        "mean", description="w = Dirichlet mean, or (0.4, 0.4, 0.1, 0.1)"
-    )
 
 
 class Run(Section):
@@ -300,7 +277,23 @@ class Config(Section):
     relax: Relax = Relax()
     hull: Hull = Hull()
     evaluation: Evaluation = Evaluation()
-    ddpo: Ddpo = Ddpo()
+
+    @classmethod
+    def from_ledger(cls, stored: Mapping[str, Mapping[str, Any]]) -> Self:
+        """A stored configuration, perhaps of an older version; settings that no longer exist are named."""
+        kept: dict[str, dict[str, Any]] = {}
+        gone: list[str] = []
+        for section, values in stored.items():
+            if section not in cls.model_fields:
+                gone.append(section)
+                continue
+            known = _fields(section)
+            kept[section] = {name: value for name, value in values.items() if name in known}
+            gone += [f"{section}.{name}" for name in values if name not in known]
+        if gone:
+            text = f"settings that no longer exist are left out: {', '.join(gone)}"
+            warnings.warn(text, Notice, stacklevel=2)
+        return cls.model_validate(kept)
 
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -334,30 +327,43 @@ class LoadedConfig:
         for section, values in self.config.model_dump(mode="json").items():
             lines.append(f"{section}:")
             for name, value in values.items():
-                text = (
-                    yaml.safe_dump(value, default_flow_style=True, width=10**6)
-                    .removesuffix("\n")
-                    .removesuffix("\n...")
-                )
                 source = self.sources.get(f"{section}.{name}", "default")
-                lines.append(f"  {name}: {text}" + ("" if source == "default" else f"  # {source}"))
+                remark = "" if source == "default" else f"  # {source}"
+                lines.append(f"  {name}: {write_yaml(value)}{remark}")
         return "\n".join(lines)
 
 
 def load_config(
-    path: Path | str | None = None, *, preset: str = "default", overrides: Sequence[str] = ()
+    path: Path | str | None = None,
+    *,
+    preset: str = "default",
+    overrides: Sequence[str] = (),
+    values: Mapping[str, Any] | None = None,
+    base: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> LoadedConfig:
-    """Build the configuration from a preset, a YAML file and `a.b=value` overrides, later ones winning.
+    """Build the configuration; of what is given, later ones win.
+
+    Args:
+        base: Sections below everything else.
+        preset: Name of a preset.
+        path: YAML file.
+        overrides: Texts `a.b=value`, the value as YAML.
+        values: Name → value as it is, of options of the command line; None: not given.
 
     Raises:
         InputError: An unknown name (with the nearest valid one), an impossible value, or an unreadable file.
     """
     if preset not in PRESETS:
         raise InputError(f"unknown preset '{preset}'", nearest(preset, PRESETS))
-    layers = [(f"preset {preset}", PRESETS[preset])]
+    layers: list[tuple[str, Mapping[str, Any]]] = [("default", base or {})]
+    layers.append((f"preset {preset}", PRESETS[preset]))
     if path is not None:
         layers.append((Path(path).name, _read_yaml(Path(path))))
     layers += [("--set", _parse_override(text)) for text in overrides]
+    for place, value in (values or {}).items():
+        if value is not None:
+            section, _, name = place.partition(".")
+            layers.append((OPTIONS.get(place, f"--{name.replace('_', '-')}"), {section: {name: value}}))
 
     tree: dict[str, Any] = {}
     sources: dict[str, str] = {}
@@ -371,21 +377,25 @@ def load_config(
         raise InputError(_explain(error, sources)) from None
 
 
+OPTIONS = {"action_space.min_counts": "--counts", "action_space.max_counts": "--counts"}
+"""Options of the command line whose name is not that of the value."""
+
+
 def describe_fields() -> Iterator[tuple[str, str, str]]:
     """(name, default, description) of every value of the tree, for the documentation."""
-    for section_name, section in Config.model_fields.items():
-        for name, info in type(section.default).model_fields.items():
+    for section_name in Config.model_fields:
+        for name, info in _fields(section_name).items():
             yield f"{section_name}.{name}", str(info.default), info.description or ""
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(path.read_text())
+        content = read_yaml(path.read_text())
     except FileNotFoundError:
         raise InputError(
             f"no config file '{path}'", "see the defaults with: anchor search --print-config"
         ) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (YAMLError, UnicodeDecodeError) as error:
         raise InputError(f"'{path}' is not readable YAML: {error}") from None
     if content is None:
         return {}
@@ -401,32 +411,42 @@ def _parse_override(text: str) -> dict[str, Any]:
         raise InputError(
             f"'--set {text}' is not of the form section.name=value", "for example: --set grpo.group_size=16"
         )
+    section, name = parts
     try:
-        parsed = yaml.safe_load(value)
-    except yaml.YAMLError as error:
-        raise InputError(f"the value in '--set {text}' is not readable: {error}") from None
-    return {parts[0]: {parts[1]: _number(parsed)}}
+        parsed = read_yaml(value)
+    except YAMLError as error:
+        if not _is_text(section, name):
+            raise InputError(f"the value in '--set {text}' is not readable: {error}") from None
+        parsed = value
+    if _is_text(section, name) and parsed is not None and value.strip()[:1] not in ("'", '"'):
+        parsed = value.strip()  # a name or a path, even where YAML sees a number, a remark or a mapping
+    return {section: {name: parsed}}
 
 
-def _number(value: Any) -> Any:
-    """YAML 1.1 reads '1e-4' as text; people mean a number."""
-    if isinstance(value, str):
-        try:
-            return float(value)
-        except ValueError:
-            return value
-    return value
+def _fields(section: str) -> Mapping[str, Any]:
+    """Fields of a section, by name."""
+    fields: Mapping[str, Any] = type(Config.model_fields[section].default).model_fields
+    return fields
 
 
-def _entries(layer: dict[str, Any], source: str) -> Iterator[tuple[str, str, Any]]:
+def _is_text(section: str, name: str) -> bool:
+    """Whether a value is a text or a path, perhaps none."""
+    if section not in Config.model_fields or name not in (fields := _fields(section)):
+        return False
+    kind = fields[name].annotation
+    kinds = set(get_args(kind)) if get_origin(kind) is types.UnionType else {kind}
+    return kinds <= {str, Path, types.NoneType}
+
+
+def _entries(layer: Mapping[str, Any], source: str) -> Iterator[tuple[str, str, Any]]:
     """(section, name, value) of a layer, refusing unknown names."""
     for section, values in layer.items():
         if section not in Config.model_fields:
             raise InputError(
                 f"unknown section '{section}' ({source})", nearest(str(section), Config.model_fields)
             )
-        known = type(Config.model_fields[section].default).model_fields
-        if not isinstance(values, dict):
+        known = _fields(section)
+        if not isinstance(values, Mapping):
             raise InputError(
                 f"section '{section}' ({source}) must hold names and values", f"it knows: {', '.join(known)}"
             )

@@ -31,6 +31,10 @@ class MissingDependencyError(AnchorError):
     """An optional package or a weight file is not here; the hint says how to get it."""
 
 
+class Notice(UserWarning):
+    """Something people should know although nothing failed; the command line shows it as one line."""
+
+
 def nearest(name: str, choices: Iterable[str]) -> str:
     """'did you mean …?' for a misspelt name, or the list of choices when nothing is close."""
     options = sorted(choices)

@@ -44,11 +44,18 @@ def test_resume_goes_on(folder: Path) -> None:
 
 
 def test_sample_draws_from_the_campaigns_policy(folder: Path) -> None:
-    result = RUNNER.invoke(app, ["sample", str(folder), "-n", "5", "--must-contain", "Li", "--json"])
+    result = RUNNER.invoke(app, ["sample", str(folder), "-n", "5", "--must-contain", "Na", "--json"])
     assert result.exit_code == 0, result.output
     rows = json.loads(result.output)
     assert len(rows) == 5
-    assert all("Li" in row["cell"] for row in rows)
+    for row in rows:
+        counts = Composition(row["cell"]).get_el_amt_dict()
+        assert "Na" in counts
+        assert set(counts) <= {"Na", "Mg", "Cl", "F"}  # what the campaign may propose
+        assert sum(counts.values()) <= 5
+    beyond = ["--elements", "Li,Na,Cl", "--must-contain", "Li"]
+    result = RUNNER.invoke(app, ["sample", str(folder), "-n", "5", *beyond, "--json"])
+    assert all("Li" in row["cell"] for row in json.loads(result.output))
 
 
 def test_export_opens_in_ase(folder: Path, tmp_path: Path) -> None:
@@ -66,6 +73,18 @@ def test_print_config_names_sources() -> None:
     assert result.exit_code == 0
     assert "group_size: 16  # --set" in result.output
     assert "structures: 3200  # preset quick" in result.output
+
+
+def test_options_reach_the_configuration_as_they_are_and_name_themselves() -> None:
+    options = ["--elements", "Y, N,No", "--counts", "Y=1-2,No=3", "--k", "2,3", "-n", "64", "--seed", "5"]
+    result = RUNNER.invoke(app, ["search", "--print-config", "--set", "run.seed=4", *options])
+    assert result.exit_code == 0, result.output
+    assert "elements: [Y, N, 'No']  # --elements" in result.output
+    assert "max_counts: {'No': 3, Y: 2}  # --counts" in result.output
+    assert "min_counts: {Y: 1}  # --counts" in result.output
+    assert "k: [2, 3]  # --k" in result.output
+    assert "structures: 64  # --structures" in result.output
+    assert "seed: 5  # --seed" in result.output
 
 
 @pytest.mark.parametrize(

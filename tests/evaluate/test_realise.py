@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 import numpy as np
+from relax_surfaces import Morse
 
 from anchor.chemistry.composition import Composition, parse_formula
 from anchor.crystals.crystals import Crystals
-from anchor.evaluate.realise import realise_block
+from anchor.evaluate.realise import Lowest, realise_block
 from anchor.priors import Prior, Request
 
 CELLS = [parse_formula(text) for text in ("NaCl", "Mg2O2", "UF4", "LiFePO4", "ZnS")]
@@ -77,3 +78,39 @@ def test_coordinates_that_are_no_numbers_are_reported() -> None:
             return crystal.replace(frac=crystal.frac * np.nan)
 
     assert "not finite" in block(Broken())[0][1]
+
+
+EVERYWHERE = Morse(frozenset(range(1, 95)))
+
+
+def test_of_several_candidates_the_lowest_is_taken() -> None:
+    cells = [CELLS[0], None, CELLS[1], CELLS[4]]
+    prior = Scatter()
+    found = realise_block(prior, cells, seed=3, block=2, query="cell", lowest=Lowest(EVERYWHERE, 5))
+    assert found[1] == (None, "")
+    made = prior.sample([CELLS[0], CELLS[0], CELLS[1], CELLS[4]], 5, seed=3, stream=("evaluate", 2))
+    energy = (EVERYWHERE.evaluate(made).energy / made.counts).reshape(4, 5)
+    for i in (0, 2, 3):
+        best = made[5 * i + int(energy[i].argmin())]
+        np.testing.assert_array_equal(found[i][0].frac, best.frac)
+    assert energy[[0, 2, 3]].argmin(axis=1).any()  # not always the first
+
+
+def test_a_candidate_that_is_no_crystal_is_never_the_lowest() -> None:
+    class Broken(Scatter):
+        def _one(self, request: Request) -> Crystals:
+            crystal = super()._one(request)
+            if request.draw == 0:
+                crystal.frac[:] = np.nan
+            return crystal
+
+    found = realise_block(Broken(), CELLS, seed=3, block=2, query="cell", lowest=Lowest(EVERYWHERE, 2))
+    assert all(crystal is not None and np.isfinite(crystal.frac).all() for crystal, _ in found)
+    assert "not finite" in block(Broken())[0][1]
+
+
+def test_without_an_energy_the_first_candidate_is_taken() -> None:
+    few = realise_block(Scatter(), CELLS, seed=3, block=2, query="cell", lowest=Lowest(Morse(), 3))
+    first = block(Scatter())
+    for (crystal, _), (expected, _) in zip(few, first, strict=True):
+        np.testing.assert_array_equal(crystal.frac, expected.frac)

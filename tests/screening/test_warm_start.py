@@ -1,4 +1,4 @@
-"""Warm start on free rewards, and the check of a policy by relaxations."""
+"""Warm start on free rewards, and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from typer.testing import CliRunner
 
 from anchor.chemistry.charge import is_neutral
 from anchor.chemistry.composition import Compositions
+from anchor.cli.main import app as main
 from anchor.cli.policy import app
 from anchor.config import load_config
 from anchor.hull.references import dft_hull
 from anchor.policy.constraints import Limits
+from anchor.policy.draw import draw_compositions
 from anchor.policy.network import CompositionPolicy
 from anchor.policy.rollout import Context
-from anchor.policy.weights import load_policy
 from anchor.priors import templates
 from anchor.reference.reference import load_reference
 from anchor.screening import warm_start as free
 from anchor.screening.plausibility import load_plausibility
 from anchor.screening.surrogate import PairNetwork, Sizes, Surrogate
-from anchor.search.draw import DEFAULT_POLICY, draw_compositions
-from anchor.search.policy_check import Checked, rate
+from anchor.search.policies import DEFAULT_POLICY, load_trained
 
 SEARCHABLE = ("Li", "Na", "K", "Mg", "Ca", "Al", "Si", "Ti", "Fe", "Zn", "N", "O", "F", "S", "Cl")
 
@@ -149,9 +149,7 @@ def test_warm_start_is_reproducible_and_stays_within_the_limits(learned, estimat
     again, _ = free.warm_start(config, limits, estimator, window=1000)
     for name, tensor in policy.state_dict().items():
         assert tensor.equal(again.state_dict()[name]), name
-    drawn = draw_compositions(
-        policy, 200, space=config.action_space.model_copy(update={"elements": SEARCHABLE})
-    )
+    drawn, _ = draw_compositions(policy, 200, limits, [1 / 7, 4 / 7, 1 / 7, 1 / 7])
     assert {e for c in drawn for e in c.elements} <= set(SEARCHABLE)
 
 
@@ -179,50 +177,6 @@ def test_paper_mode_does_not_warm_start() -> None:
     assert load_config(preset="paper").config.policy.start_from is None
 
 
-# Check by relaxations
-
-
-def test_summary_of_a_check_by_hand() -> None:
-    checked = Checked(
-        cells=["A2", "A", "B", "C", "D"],
-        formulas=["A", "A", "B", "C", "D"],
-        relaxed=np.array([True, True, True, True, False]),
-        valid=np.array([True, True, True, False, False]),
-        above_hull=np.array([-0.01, 0.05, 0.08, -0.5, np.nan]),
-        known=np.array([False, False, True, False, False]),
-        estimated=np.array([0.0, 0.1, 0.2, 0.0, 0.0]),
-        find=np.array([0.5, 0.4, 0.0, 0.25, 0.0]),
-        evaluations=np.array([10, 20, 30, 40, 0]),
-    )
-    found = checked.summary()
-    assert {k: found[k] for k in ("relaxed", "valid", "unique", "known", "evaluations")} == {
-        "relaxed": 4,
-        "valid": 3,
-        "unique": 4,
-        "known": 1,
-        "evaluations": 100,
-    }
-    assert (found["metastable"], found["stable"], found["finds"], found["stable_finds"]) == (3, 1, 1, 1)
-    assert found["per_relaxation"]["finds"] == rate(1, 4)
-    assert found["rank_correlation_with_estimate"] == 1.0
-    assert found["plausible"] == 3
-    rows = checked.rows()  # the relaxed ones, most stable first
-    assert [(row["cell"], row["find"]) for row in rows] == [
-        ("C", False),
-        ("A2", True),
-        ("A", True),
-        ("B", False),
-    ]
-
-
-def test_wilson_interval_solves_its_equation() -> None:
-    value, low, high = rate(7, 40) or (0, 0, 0)
-    assert value == 7 / 40
-    for bound in (low, high):  # |p̂ − p| = z √(p (1 − p) / n) at both ends
-        assert abs(value - bound) == pytest.approx(1.959964 * math.sqrt(bound * (1 - bound) / 40), abs=2e-4)
-    assert rate(0, 0) is None
-
-
 # What ships
 
 
@@ -233,18 +187,26 @@ def test_shipped_policy_is_the_one_of_its_card() -> None:
     card = json.loads(DEFAULT_POLICY.with_suffix(".json").read_text())
     assert hashlib.sha256(data).hexdigest() == card["sha256"]
     assert len(data) < 3_000_000
-    drawn = draw_compositions(load_policy(data), 500, seed=1)
-    untrained = draw_compositions(CompositionPolicy(), 500, seed=1)
+    shipped = load_trained("default")
+    drawn = shipped.draw(500, seed=1)
+    untrained = replace(shipped, network=CompositionPolicy()).draw(500, seed=1)
     assert is_neutral(drawn).sum() > 450 > is_neutral(untrained).sum()
     assert len(set(drawn.formulas)) > 450
 
 
-def test_describe_command_on_the_shipped_policy() -> None:
-    result = CliRunner().invoke(app, ["describe", "default", "-n", "100", "--json"])
+def test_describe_command_draws_what_sample_draws() -> None:
+    result = CliRunner().invoke(app, ["describe", "default", "-n", "100", "--seed", "3", "--json"])
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert found["n"] == 100
     assert found["neutral"] > 80
+    result = CliRunner().invoke(main, ["sample", "default", "-n", "100", "--seed", "3", "--json"])
+    rows = json.loads(result.stdout)
+    assert found["neutral"] == sum(row["charge_neutral"] for row in rows)
+    assert found["known"] == sum(bool(row["known_in"]) for row in rows)
+    elements = Counter(e for c in Compositions.from_list([r["cell"] for r in rows]) for e in c.elements)
+    for symbol, count in found["most_frequent_elements"].items():
+        assert elements[symbol] == count
 
 
 def test_unknown_policy_is_refused(tmp_path: Path) -> None:

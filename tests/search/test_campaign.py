@@ -15,11 +15,11 @@ import pytest
 from anchor.config import Config, load_config
 from anchor.errors import AnchorError, InputError
 from anchor.search.campaign import Campaign
-from anchor.search.draw import load_any_policy
 from anchor.search.environment import Environment
 from anchor.search.export import write_outputs
 from anchor.search.finds import refine
 from anchor.search.ledger import Ledger, decode_crystal
+from anchor.search.policies import load_trained
 
 SETTINGS = [
     "run.structures=32", "run.workers=1", "run.seed=3", "run.keep_policy_every=2", "grpo.group_size=8",
@@ -130,7 +130,7 @@ def test_an_untrained_source_uses_the_same_machinery(
     assert 0 < seconds["potential"] < seconds["relaxation"]
     assert seconds["database"] > 0
     with pytest.raises(InputError, match="has no policy"):
-        load_any_policy(str(tmp_path / "whole"))
+        load_trained(str(tmp_path / "whole"))
 
 
 def test_a_changed_part_is_noticed(finished: Campaign, environment: Environment, tmp_path: Path) -> None:

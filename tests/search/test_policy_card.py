@@ -13,8 +13,8 @@ from anchor.config import load_config
 from anchor.errors import InputError
 from anchor.policy.weights import load_policy
 from anchor.search.campaign import Campaign
-from anchor.search.draw import DEFAULT_POLICY, load_any_policy
 from anchor.search.ledger import Ledger
+from anchor.search.policies import DEFAULT_POLICY, load_trained
 from anchor.search.policy_card import save_policy
 
 SETTINGS = [
@@ -36,13 +36,13 @@ def test_saved_policy_is_the_campaigns_and_its_card_adds_up(folder: Path, tmp_pa
     assert result.exit_code == 0, result.output
     card = json.loads(out.with_suffix(".json").read_text())
     assert card == json.loads(result.stdout)
-    saved, own = load_policy(out.read_bytes()).state_dict(), load_any_policy(str(folder)).state_dict()
+    saved, own = load_policy(out.read_bytes()).state_dict(), load_trained(str(folder)).network.state_dict()
     assert saved.keys() == own.keys()
     assert all(torch.equal(saved[name], own[name]) for name in own)
     assert card["sha256"] == hashlib.sha256(out.read_bytes()).hexdigest()
     assert card["started_from"]["sha256"] == hashlib.sha256(DEFAULT_POLICY.read_bytes()).hexdigest()
     assert card["started_from"]["card"] is not None
-    assert card["elements"] == ["Na", "Mg", "O", "Cl"]
+    assert card["elements"] == ["O", "Na", "Mg", "Cl"]
     rows = list(Ledger.open(folder).rows(["valid"]))
     assert card["proposed"] == len(rows) == sum(point["n"] for point in card["curve"]) == 16
     valid = sum(bool(row["valid"]) for row in rows)

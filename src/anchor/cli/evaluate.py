@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 SELF_TEST = "self-test"
 SHOWN_FAILURES = 12
+N, SEEDS = 1000, 3
+"""N_eval and sampling seeds of the paper (app:eval_protocol)."""
 
 
 def evaluate(
@@ -49,14 +51,23 @@ def evaluate(
     prior: Annotated[
         str | None,
         typer.Option(
-            help="Realises compositions (anchor prior list); default templates-all, or a campaign's."
+            help="Realises compositions (anchor prior list); default templates-all, for a policy the one it "
+            "was trained with."
         ),
     ] = None,
     query: Annotated[
         Literal["cell", "reduced", "free"] | None,
         typer.Option(
             help="Ask the prior for the cell as proposed, for one formula unit (the paper), or let it choose "
-            "the units; default cell, for typed formulas free."
+            "the units; default cell, for typed formulas free, for a policy as it was trained."
+        ),
+    ] = None,
+    candidates: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Crystals per composition, of which the one of lowest energy is taken; default 1, for a "
+            "policy as it was trained.",
         ),
     ] = None,
     elements: Annotated[
@@ -130,18 +141,19 @@ def evaluate(
     """
     import torch
 
-    from anchor.config import Config, Evaluation
+    from anchor.config import Config, load_config
+    from anchor.evaluate.realise import Lowest
     from anchor.evaluate.registry import load_protocol
     from anchor.evaluate.run import evaluate as run
     from anchor.evaluate.sources import find_source
-    from anchor.priors import load_prior
+    from anchor.potentials.registry import load_potential
     from anchor.relax.parallel import cores
+    from anchor.search.environment import load_configured_prior
 
-    defaults = Evaluation()
     chosen = find_source(source, elements=_elements(elements, potential), each_a_seed=each_a_seed)
     testing = source == [SELF_TEST]
     if n is None and chosen.kind == "compositions":
-        n = defaults.n
+        n = N
     folder = out or Path("evaluations") / _slug(f"{chosen.name}-{protocol}")
     _set_threads(threads, folder)
     if official and protocol != "mattergen":
@@ -166,17 +178,25 @@ def evaluate(
         device=device,
     )
     judge.workers = workers or max(1, cores() // torch.get_num_threads())
-    realiser = None
+    realiser = lowest = None
+    own = chosen.trained.config if chosen.trained is not None else Config()
+    asked = load_config(
+        base={"prior": own.prior.model_dump()},
+        values={"prior.name": prior, "prior.query": query, "prior.candidates": candidates},
+    ).config.prior
     if chosen.kind == "compositions":
-        realiser = load_prior(prior or chosen.prior or Config().prior.name, device=device or "cpu")
+        realiser = load_configured_prior(asked, device=device or "cpu")
+        if asked.candidates > 1:  # by the potential of the training, whoever judges
+            lowest = Lowest(load_potential(own.relax.potential, device=device or "cpu"), asked.candidates)
     done = run(
         chosen,
         judge,
         folder,
         n=200 if testing and n is None else n,
-        seeds=_seeds(chosen, 1 if testing and seeds is None else seeds, seed, defaults.seeds),
+        seeds=_seeds(chosen, 1 if testing and seeds is None else seeds, seed),
         prior=realiser,
-        query=query or ("free" if chosen.identity.get("source") == "formulas" else "cell"),
+        query="free" if query is None and chosen.identity.get("source") == "formulas" else asked.query,
+        lowest=lowest,
         label=label,
         command=shlex.join(["anchor", *sys.argv[1:]]) if sys.argv[1:2] == ["evaluate"] else "",
         on_progress=_Lines(),
@@ -200,10 +220,10 @@ def evaluate(
         print_table(["metric", "anchor", "mattergen"], beside, title="the installed mattergen")
 
 
-def _seeds(source: Source, count: int | None, first: int, default: int) -> list[int]:
+def _seeds(source: Source, count: int | None, first: int) -> list[int]:
     if source.seeds is not None:
         return list(source.seeds if count is None else source.seeds[:count])
-    return list(range(first, first + (default if count is None else count)))
+    return list(range(first, first + (SEEDS if count is None else count)))
 
 
 def _elements(text: str | None, potential: str | None) -> tuple[str, ...] | None:
@@ -214,10 +234,10 @@ def _elements(text: str | None, potential: str | None) -> tuple[str, ...] | None
 
         return VOCABULARY
     if text == "searchable":
-        from anchor.config import Evaluation
+        from anchor.evaluate.internal import POTENTIAL
         from anchor.hull.references import load_hull
 
-        return load_hull(potential or Evaluation().potential).searchable_elements
+        return load_hull(potential or POTENTIAL).searchable_elements
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
+from typing import Any
 
 import typer
 
@@ -27,7 +29,7 @@ from anchor.cli import (
     report,
     search,
 )
-from anchor.errors import AnchorError, InputError
+from anchor.errors import AnchorError, InputError, Notice
 
 app = typer.Typer(
     name="anchor",
@@ -55,8 +57,19 @@ app.command()(compare.compare)
 app.command()(doctor.doctor)
 
 
+_usual = warnings.showwarning
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+    if issubclass(category, Notice):
+        print(f"note: {message}", file=sys.stderr)
+    else:
+        _usual(message, category, *place, **more)
+
+
 def run() -> None:
     """Entry point: exit code 0 = done, 1 = it failed, 2 = the input is wrong."""
+    warnings.showwarning = _show_warning
     try:
         app()
     except AnchorError as error:

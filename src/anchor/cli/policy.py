@@ -148,18 +148,19 @@ def warm_start(
 
     Example: anchor policy warm-start --structures 100000 --out policy.safetensors
     """
-    from anchor.hull.references import load_hull
     from anchor.policy import weights
     from anchor.policy.constraints import Limits
-    from anchor.potentials.registry import load_potential
     from anchor.screening import warm_start as free
-    from anchor.search.draw import load_any_policy
+    from anchor.search.policies import TrainedPolicy, load_trained, searchable_elements, searched_elements
     from anchor.weights import write_json
 
-    config = free.warm_start_config(structures=structures, seed=seed, overrides=set_ or ())
+    config = free.warm_start_config(
+        structures=structures, seed=seed, potential=potential, overrides=set_ or ()
+    )
     settings = free.FindSettings(caution=caution, weight=find_weight, atom_cost=atom_cost)
     estimator, origin = _estimator(surrogate, plausibility, settings)
-    searchable = load_hull(load_potential(potential)).searchable_elements
+    loose = config.action_space.allow_loose_references
+    searchable = None if loose else searchable_elements(config)
     limits = Limits.from_config(config.action_space, searchable=searchable)
 
     def tell(point: dict[str, Any]) -> None:
@@ -175,14 +176,15 @@ def warm_start(
         config,
         limits,
         estimator,
-        policy=None if start_from is None else load_any_policy(start_from),
+        policy=None if start_from is None else load_trained(start_from).network,
         on_window=tell,
     )
-    data = weights.save(policy)
+    trained = TrainedPolicy(str(out), policy, config, searched_elements(config))
+    data = weights.save(policy, settings=trained.settings())
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_bytes(data)
-    card = {"command": _command(), "seed": seed, **free.card_of(data, config, settings, searchable), **origin}
-    card["run"] = run
+    card = {"command": _command(), "seed": seed, **free.card_of(data, settings), **trained.settings()}
+    card |= {**origin, "run": run}
     write_json(out.with_suffix(".json"), card)
     if json:
         emit(card)
@@ -197,25 +199,23 @@ def describe(
     n: Annotated[int, typer.Option("-n", min=1, help="Compositions to draw.")] = 2000,
     surrogate: SurrogateFile = None,
     plausibility: PlausibilityFile = None,
-    potential: PotentialName = "mattersim-1m",
     seed: Seed = 0,
     json: JsonFlag = False,
 ) -> None:
     """What a policy proposes, judged without crystals: neutral, known, unique, plausible, elements.
 
+    The compositions are those of `anchor sample` with the same seed.
+
     Example: anchor policy describe default -n 500
     """
-    from anchor.hull.references import load_hull
     from anchor.policy.constraints import Limits
-    from anchor.potentials.registry import load_potential
     from anchor.screening import warm_start as free
-    from anchor.search.draw import load_any_policy
+    from anchor.search.policies import load_trained
 
-    config = free.warm_start_config(structures=1, seed=seed)
+    trained = load_trained(policy)
     estimator, _ = _estimator(surrogate, plausibility, free.FindSettings())
-    searchable = load_hull(load_potential(potential)).searchable_elements
-    limits = Limits.from_config(config.action_space, searchable=searchable)
-    found = free.describe_policy(load_any_policy(policy), limits, estimator, config, n=n)
+    limits = Limits.from_config(trained.space)
+    found = free.describe_policy(trained.network, limits, estimator, trained.weights, seed=seed, n=n)
     if json:
         emit({"policy": policy, "seed": seed, **found})
         return
@@ -237,20 +237,23 @@ def check(
 ) -> None:
     """Judge policies by real relaxations, beside the two untrained sources and an untrained policy.
 
+    All are realised and judged with the settings the first policy was trained with (prior, potential, hull,
+    gate) and `--set`; every policy proposes within its own limits.
+
     Example: anchor policy check default -n 64
     """
-    from anchor.config import ActionSpace, load_config
+    from anchor.config import load_config
+    from anchor.evaluate import policy_check
     from anchor.screening.warm_start import FindSettings
-    from anchor.search import policy_check
-    from anchor.search.draw import draw_compositions, load_any_policy
     from anchor.search.environment import Environment
+    from anchor.search.policies import load_trained
 
-    config = load_config(overrides=[f"run.seed={seed}", *(set_ or ())]).config
-    environment = Environment.load(config)
-    elements = environment.hull.searchable_elements
-    space = ActionSpace(elements=elements)
-    drawn = {p: draw_compositions(load_any_policy(p), n, seed=seed, space=space) for p in policies}
+    trained = {name: load_trained(name) for name in policies}
+    base = {**trained[policies[0]].judging(), "run": {"seed": seed}}
+    environment = Environment.load(load_config(base=base, overrides=set_ or ()).config)
+    drawn = {name: policy.draw(n, seed=seed) for name, policy in trained.items()}
     if sources:
+        elements = environment.hull.searchable_elements
         drawn |= policy_check.untrained_sources(n, elements, seed=seed)
     estimator, _ = _estimator(surrogate, plausibility, FindSettings())
 

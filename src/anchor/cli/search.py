@@ -71,15 +71,10 @@ def search(
     """
     from anchor.config import load_config
 
-    given = {
-        "run.structures": structures,
-        "run.seed": seed,
-        "policy.source": source,
-    }
     limits = _limits(elements, exclude, must_contain, k, max_atoms, counts)
-    overrides = [*(set_ or []), *(f"{name}={value}" for name, value in given.items() if value is not None)]
-    overrides += limits
-    loaded = load_config(config, preset=preset, overrides=overrides)
+    values = {"run.structures": structures, "run.seed": seed, "policy.source": source}
+    values |= {f"action_space.{name}": value for name, value in limits.items()}
+    loaded = load_config(config, preset=preset, overrides=set_ or (), values=values)
     if print_config:
         emit(loaded.config.model_dump(mode="json")) if json else typer.echo(loaded.describe())
         return
@@ -134,16 +129,16 @@ def sample(
 ) -> None:
     """Draw compositions from a trained policy, as evaluations do: w at its mean, no sub-group mask.
 
+    Within the elements and limits of its training, unless other ones are given.
+
     Example: anchor sample runs/first -n 100 --must-contain Li
     """
     from anchor.chemistry.charge import is_neutral
-    from anchor.config import load_config
     from anchor.reference.reference import load_reference
-    from anchor.search.draw import draw_compositions, load_any_policy
+    from anchor.search.policies import load_trained
 
-    overrides = _limits(elements, exclude, must_contain, k, max_atoms, counts)
-    space = load_config(overrides=overrides).config.action_space
-    compositions = draw_compositions(load_any_policy(policy), n, seed=seed, space=space)
+    limits = _limits(elements, exclude, must_contain, k, max_atoms, counts)
+    compositions = load_trained(policy).within(limits).draw(n, seed=seed)
     reference, neutral = load_reference(), is_neutral(compositions)
     rows: list[dict[str, Any]] = [
         {
@@ -279,10 +274,10 @@ def _limits(
     k: str | None,
     max_atoms: int | None,
     counts: str | None,
-) -> list[str]:
-    """Wishes of the command line as overrides of the action space."""
+) -> dict[str, Any]:
+    """Wishes of the command line as values of the action space; None: not given."""
     fewest, most = _bounds(counts)
-    given = {
+    return {
         "elements": _list(elements),
         "exclude": _list(exclude),
         "must_contain": _list(must_contain),
@@ -291,7 +286,6 @@ def _limits(
         "min_counts": fewest or None,
         "max_counts": most or None,
     }
-    return [f"action_space.{name}={value}" for name, value in given.items() if value is not None]
 
 
 def _bounds(text: str | None) -> tuple[dict[str, int], dict[str, int]]:
@@ -313,14 +307,14 @@ def _bounds(text: str | None) -> tuple[dict[str, int], dict[str, int]]:
     return fewest, most
 
 
-def _list(text: str | None) -> str | None:
-    """'Li, Fe' as the YAML list '[Li, Fe]'; quotes keep 'No' and 'Y' from being read as yes and no."""
+def _list(text: str | None) -> tuple[str, ...] | None:
+    """'Li, Fe' as ('Li', 'Fe')."""
     if text is None:
         return None
-    parts = [part.strip() for part in text.split(",") if part.strip()]
+    parts = tuple(part.strip() for part in text.split(",") if part.strip())
     if not parts:
         raise InputError(f"'{text}' names nothing", "give a comma-separated list, e.g. Li,Fe,O")
-    return "[" + ", ".join(part if part.isdigit() else f'"{part}"' for part in parts) + "]"
+    return parts
 
 
 def _say(text: str, json: bool) -> None:

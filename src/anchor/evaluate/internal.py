@@ -34,7 +34,9 @@ from anchor.search.environment import make_scorer
 from anchor.search.rows import plain
 
 DEFAULTS = Evaluation()
-"""The paper's values."""
+"""The paper's thresholds."""
+POTENTIAL = "mattersim-5m"
+"""The paper's evaluation potential."""
 
 GateName = Literal["anchor", "lemat"]
 GATES = {
@@ -88,10 +90,10 @@ class InternalProtocol(Protocol):
     def __init__(
         self,
         *,
-        potential: str | Potential = DEFAULTS.potential,
-        cell: bool = DEFAULTS.cell,
-        max_steps: int = DEFAULTS.max_steps,
-        fmax: float = DEFAULTS.fmax,
+        potential: str | Potential = POTENTIAL,
+        cell: bool = True,
+        max_steps: int = 400,
+        fmax: float = 0.02,
         optimizer: Optimizer = "quasi-newton",
         gate: GateName = "anchor",
         hull: Kind = "union",

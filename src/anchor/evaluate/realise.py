@@ -7,6 +7,7 @@ under the same seed asks every prior with the same numbers, however far a run go
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import gcd
 from typing import Literal
 
@@ -15,7 +16,9 @@ import numpy as np
 from anchor.chemistry.composition import Composition
 from anchor.chemistry.elements import NUMBER
 from anchor.crystals.crystals import Crystals
+from anchor.potentials.base import Potential
 from anchor.priors import Prior
+from anchor.relax.parallel import Relaxer
 
 BLOCK = 64
 """Compositions per call of the prior."""
@@ -25,7 +28,13 @@ Query = Literal["cell", "reduced", "free"]
 
 
 def realise_block(
-    prior: Prior, compositions: Sequence[Composition | None], *, seed: int, block: int, query: Query
+    prior: Prior,
+    compositions: Sequence[Composition | None],
+    *,
+    seed: int,
+    block: int,
+    query: Query,
+    lowest: Lowest | None = None,
 ) -> list[tuple[Crystals | None, str]]:
     """A crystal (a batch of one) for each composition, or None and why.
 
@@ -35,6 +44,7 @@ def realise_block(
         seed: Of the evaluation.
         block: Number of the block.
         query: What is asked for.
+        lowest: Chooses among several crystals of each composition; None: the first.
     """
     reasons = ["" if c is None else unanswerable(prior, c, query) for c in compositions]
     asked = [c if c is not None and not why else None for c, why in zip(compositions, reasons, strict=True)]
@@ -45,22 +55,27 @@ def realise_block(
     # random numbers of all that follow would depend on which prior is asked.
     places = [c if c is not None else someone for c in asked]
     try:
-        made = list(_sample(prior, places, seed, block, query))
+        sampled = _sample(prior, places, seed, block, query, lowest)
     except Exception as first:  # others' code; reported, and everyone else gets a crystal
         if len(places) == 1:
             return [(None, f"the prior {prior.name} failed: {first!r}")]
         return [
-            _alone(prior, c, i, len(places), seed, block, query) if c is not None else (None, why)
+            _alone(prior, c, i, len(places), seed, block, query, lowest) if c is not None else (None, why)
             for i, (c, why) in enumerate(zip(asked, reasons, strict=True))
         ]
+    made = list(sampled if lowest is None else lowest(sampled))
     return [_sound(prior, made[i]) if c is not None else (None, reasons[i]) for i, c in enumerate(asked)]
 
 
 def _sound(prior: Prior, crystal: Crystals) -> tuple[Crystals | None, str]:
     """A crystal, unless its numbers are none."""
-    if np.isfinite(crystal.frac).all() and np.isfinite(crystal.lattice).all():
+    if _finite(crystal):
         return crystal, ""
     return None, f"the prior {prior.name} gave coordinates that are not finite"
+
+
+def _finite(crystal: Crystals) -> bool:
+    return bool(np.isfinite(crystal.frac).all() and np.isfinite(crystal.lattice).all())
 
 
 def unanswerable(prior: Prior, composition: Composition, query: Query) -> str:
@@ -79,11 +94,40 @@ def _atoms_of_one_unit(composition: Composition) -> int:
     return composition.n_atoms // gcd(*composition.counts)
 
 
+@dataclass(frozen=True)
+class Lowest:
+    """Of several crystals of a composition, the one of lowest energy as it is, like a campaign chooses.
+
+    Attributes:
+        potential: Whose energy counts: that of the campaign, so that protocols judge the same crystals.
+        candidates: How many there are.
+    """
+
+    potential: Potential
+    candidates: int
+
+    def __call__(self, crystals: Crystals) -> Crystals:
+        """One of every `candidates` consecutive crystals; those without energy come last."""
+        asked = np.flatnonzero([_finite(c) and bool(self.potential.supports(c).all()) for c in crystals])
+        energy = np.full(len(crystals), np.inf)
+        if len(asked):
+            found = Relaxer(self.potential)(crystals[asked], cell=False, max_steps=0, fmax=1.0).relaxation
+            energy[asked] = np.where(np.isfinite(found.energy), found.energy_per_atom, np.inf)
+        choices = energy.reshape(-1, self.candidates)
+        return crystals[np.arange(len(choices)) * self.candidates + choices.argmin(axis=1)]
+
+
 def _sample(
-    prior: Prior, compositions: Sequence[Composition], seed: int, block: int, query: Query
+    prior: Prior,
+    compositions: Sequence[Composition],
+    seed: int,
+    block: int,
+    query: Query,
+    lowest: Lowest | None,
 ) -> Crystals:
     return prior.sample(
         compositions,
+        1 if lowest is None else lowest.candidates,
         seed=seed,
         stream=("evaluate", block),
         units=1 if query == "reduced" else None,
@@ -92,10 +136,18 @@ def _sample(
 
 
 def _alone(
-    prior: Prior, composition: Composition, place: int, size: int, seed: int, block: int, query: Query
+    prior: Prior,
+    composition: Composition,
+    place: int,
+    size: int,
+    seed: int,
+    block: int,
+    query: Query,
+    lowest: Lowest | None,
 ) -> tuple[Crystals | None, str]:
     """One composition with the random numbers of its place, after its block failed."""
     try:
-        return _sound(prior, _sample(prior, [composition] * size, seed, block, query)[place])
+        made = _sample(prior, [composition] * size, seed, block, query, lowest)
     except Exception as error:  # the border to a prior of anyone
         return None, f"the prior {prior.name} failed: {error!r}"
+    return _sound(prior, made[place] if lowest is None else lowest(made)[place])

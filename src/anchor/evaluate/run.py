@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -16,7 +17,7 @@ from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
 from anchor.evaluate.outputs import Evaluation, write_outputs
 from anchor.evaluate.protocol import CORE_COLUMNS, RELAXED, Protocol, Row
-from anchor.evaluate.realise import BLOCK, Query, realise_block
+from anchor.evaluate.realise import BLOCK, Lowest, Query, realise_block
 from anchor.evaluate.sources import Proposal, Source
 from anchor.evaluate.store import CRYSTAL, Store
 from anchor.paths import alone
@@ -35,6 +36,7 @@ def evaluate(
     seeds: Sequence[int],
     prior: Prior | None = None,
     query: Query = "cell",
+    lowest: Lowest | None = None,
     label: str | None = None,
     command: str = "",
     on_progress: Progress | None = None,
@@ -49,6 +51,7 @@ def evaluate(
         seeds: Sampling seeds.
         prior: Realises the compositions of a composition source.
         query: What the prior is asked for.
+        lowest: Chooses among several crystals of each composition; None: the prior's first.
         label: Name of the row in comparisons.
         command: As typed, kept for people.
         on_progress: Told about every block.
@@ -69,7 +72,7 @@ def evaluate(
             "name": source.name,
             "n": n,
             "seeds": list(seeds),
-            "prior": None if asked is None else {"name": asked.name, "hash": asked.hash, "query": query},
+            "prior": None if asked is None else _asked(asked, query, lowest),
             "protocol": protocol.name,
             "measure": protocol.identity(),
             "footer": protocol.footer(),
@@ -82,7 +85,7 @@ def evaluate(
         tables, raw, relaxed = [], [], []
         for seed in seeds:
             tell = _teller(on_progress, seed)
-            drawn = _draw(store, source, seed, n, asked, query, tell)
+            drawn = _draw(store, source, seed, n, asked, query, lowest, tell)
             _reuse(source, store, protocol, seed)
             rows, crystals, ends = _measure(store, protocol, drawn, seed, tell)
             flags = protocol.flag(rows, crystals, ends)
@@ -91,6 +94,14 @@ def evaluate(
             raw.append(crystals)
             relaxed.append(ends)
         return write_outputs(store, protocol, tables, raw, relaxed)
+
+
+def _asked(prior: Prior, query: Query, lowest: Lowest | None) -> dict[str, Any]:
+    """How compositions become crystals, for JSON."""
+    asked = {"name": prior.name, "hash": prior.hash, "query": query}
+    if lowest is None:
+        return asked
+    return {**asked, "candidates": lowest.candidates, "lowest_by": lowest.potential.checkpoint_hash}
 
 
 def _label(source: Source, prior: Prior | None) -> str:
@@ -114,6 +125,7 @@ def _draw(
     n: int | None,
     prior: Prior | None,
     query: Query,
+    lowest: Lowest | None,
     tell: Tell,
 ) -> list[Row]:
     """Rows of a seed with the crystal under `CRYSTAL` (None where there is none), stored block by block."""
@@ -128,7 +140,7 @@ def _draw(
                 "the source has changed since: give another --out",
             )
     for start in range(len(rows), len(proposals), BLOCK):
-        block = _block(source, seed, proposals, start, prior, query)
+        block = _block(source, seed, proposals, start, prior, query, lowest)
         store.append("drawn", seed, block)
         rows += block
         tell("drawn", len(rows), len(proposals))
@@ -137,15 +149,20 @@ def _draw(
 
 
 def _block(
-    source: Source, seed: int, proposals: Sequence[Proposal], start: int, prior: Prior | None, query: Query
+    source: Source,
+    seed: int,
+    proposals: Sequence[Proposal],
+    start: int,
+    prior: Prior | None,
+    query: Query,
+    lowest: Lowest | None,
 ) -> list[Row]:
     block = proposals[start : start + BLOCK]
     if prior is None:
         made = [(proposal.crystal, proposal.reason) for proposal in block]
     else:
-        made = realise_block(
-            prior, [p.composition for p in block], seed=seed, block=start // BLOCK, query=query
-        )
+        cells = [p.composition for p in block]
+        made = realise_block(prior, cells, seed=seed, block=start // BLOCK, query=query, lowest=lowest)
     return [
         {
             "index": start + place,

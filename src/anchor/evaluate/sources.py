@@ -28,7 +28,6 @@ from typing import Any, Literal
 from anchor.chemistry.composition import Composition, Compositions, parse_formula
 from anchor.chemistry.elements import VOCABULARY
 from anchor.chemistry.spaces import MEASURES, sample_neutral, sample_random
-from anchor.config import ActionSpace, Config
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError, nearest
 from anchor.evaluate.protocol import RELAXED, Row
@@ -36,8 +35,8 @@ from anchor.evaluate.store import CRYSTAL, Stage, Store
 from anchor.formats import load
 from anchor.random import generator
 from anchor.reference.reference import load_reference
-from anchor.search.draw import draw_compositions, load_any_policy, policy_file, searched_space
 from anchor.search.ledger import Ledger, decode_crystal
+from anchor.search.policies import TrainedPolicy, load_trained
 
 CAMPAIGN_SETS = ("finds", "generated", "relaxed")
 
@@ -69,7 +68,7 @@ class Source:
         draw: Proposals of a seed, at most n (all there are if None).
         identity: What decides them, for JSON.
         seeds: The only seeds there are, for what was sampled before; None: any.
-        prior: Prior the source itself names (a campaign's own).
+        trained: The policy that proposes: it knows its own prior and how that was asked.
         evaluation: Folder of the evaluation whose structures these are, unchanged.
     """
 
@@ -78,7 +77,7 @@ class Source:
     draw: Callable[[int, int | None], list[Proposal]]
     identity: dict[str, Any] = field(default_factory=dict)
     seeds: tuple[int, ...] | None = None
-    prior: str | None = None
+    trained: TrainedPolicy | None = None
     evaluation: Store | None = None
 
 
@@ -160,27 +159,19 @@ def untrained(name: str, measure: str, elements: tuple[str, ...]) -> Source:
 
 
 def policy(text: str, *, elements: Sequence[str] | None) -> Source:
-    """A trained policy: w at the Dirichlet mean, no sub-group mask, the elements it was trained on."""
-    network = load_any_policy(text)
-    space, prior = ActionSpace(), None
-    if _is_campaign(text):
-        config = Config.model_validate(Ledger.open(text).config)
-        space, prior = searched_space(config), config.prior.name
-    else:
-        card = policy_file(text).with_suffix(".json")
-        trained = json.loads(card.read_text()).get("elements") if card.is_file() else None
-        space = ActionSpace(elements=tuple(trained) if trained else None)
-    if elements is not None:
-        space = space.model_copy(update={"elements": tuple(elements)})
-    weights = hashlib.sha256()
-    for name, tensor in sorted(network.state_dict().items()):
-        weights.update(name.encode() + tensor.cpu().numpy().tobytes())
+    """A trained policy: w at the mean of its training, no sub-group mask, the limits of its training."""
+    trained = load_trained(text).within({"elements": None if elements is None else tuple(elements)})
 
     def draw(seed: int, n: int | None) -> list[Proposal]:
-        return _proposed(draw_compositions(network, _count(n), seed=seed, space=space))
+        return _proposed(trained.draw(_count(n), seed=seed))
 
-    identity = {"source": "policy", "weights": weights.hexdigest(), "space": space.model_dump(mode="json")}
-    return Source(f"policy {text}", "compositions", draw, identity, prior=prior)
+    identity = {
+        "source": "policy",
+        "weights": trained.hash(),
+        "objectives": list(trained.weights),
+        "space": trained.space.model_dump(mode="json"),
+    }
+    return Source(f"policy {text}", "compositions", draw, identity, trained=trained)
 
 
 def formulas(text: str) -> Source:

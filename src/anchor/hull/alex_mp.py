@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anchor.chemistry.elements import NUMBER, VOCABULARY
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
 from anchor.formats import load
@@ -127,6 +128,11 @@ class AlexMPHull:
         self.elements = self.hull.elements
         self._corrected = potential.energies_corrected
 
+    @property
+    def searchable_elements(self) -> tuple[str, ...]:
+        """Symbols of the policy's vocabulary that it covers; none of its references was fitted."""
+        return tuple(symbol for symbol in VOCABULARY if NUMBER[symbol] in self.elements)
+
     def score(self, crystals: Crystals, energies: NDArray[np.float64], *, checkpoint_hash: str) -> HullScores:
         """Energies above the hull; see `PotentialHull.score`. Formation energies are against its elements."""
         self.identity.require(checkpoint_hash)
@@ -150,3 +156,13 @@ class AlexMPHull:
     def decomposition(self, composition: NDArray[np.float64] | str) -> Decomposition | None:
         """Competing phases; None where an element has no reference."""
         return self.hull.decomposition(composition)
+
+
+def load_alex_mp(path: Path | None, potential: Potential) -> AlexMPHull:
+    """The Alex-MP hull of a reference file for one potential."""
+    if path is None or not path.exists():
+        raise InputError(
+            "the Alex-MP hull needs its reference file" + (f", and {path} is not there" if path else ""),
+            "name it: --set hull.path=FILE (MatterGen's reference_MP2020correction.gz, or computed entries)",
+        )
+    return AlexMPHull(phases_from_file(path), potential)

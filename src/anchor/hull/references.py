@@ -55,6 +55,10 @@ class HullScores:
         """Against the hull that counts, eV/atom.  # [n]"""
         return self.above[self.kind]
 
+    def against(self, hull: str) -> NDArray[np.float64]:
+        """Energy above a hull by its name, eV/atom; NaN where it is not among them.  # [n]"""
+        return self.above.get(hull, np.full(len(self.formation_energy), np.nan))
+
 
 class PotentialHull:
     """Hulls for the energies of one potential, on the scale of the reference's DFT formation energies.

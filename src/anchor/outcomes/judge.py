@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from anchor.chemistry.elements import SYMBOLS
 from anchor.clock import Clock
 from anchor.crystals.crystals import Crystals
-from anchor.hull.hull import Decomposition
+from anchor.hull.hull import Decomposition, HullIdentity
 from anchor.hull.references import HullScores
 from anchor.outcomes.checks import Checks
 from anchor.outcomes.columns import ABOVE, ENERGY, FORMATION, above
@@ -41,6 +41,12 @@ SINGLE_POINT: dict[str, Any] = {"cell": False, "max_steps": 0, "fmax": 1e9}
 
 class ScoringHull(Protocol):
     """What `PotentialHull`, `AlexMPHull` and other hulls have in common."""
+
+    identity: HullIdentity
+    elements: frozenset[int]
+
+    @property
+    def searchable_elements(self) -> tuple[str, ...]: ...
 
     def score(
         self, crystals: Crystals, energies: NDArray[np.float64], *, checkpoint_hash: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -25,14 +26,26 @@ def make_optimiser(policy: CompositionPolicy, learning_rate: float) -> torch.opt
     return torch.optim.Adam(policy.parameters(), lr=learning_rate, fused=True)
 
 
-def save(policy: CompositionPolicy, optimiser: torch.optim.Adam | None = None) -> bytes:
-    """Weights, and the optimiser's moments when one is given. Equal states give equal bytes."""
+def save(
+    policy: CompositionPolicy,
+    optimiser: torch.optim.Adam | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> bytes:
+    """Weights, and the optimiser's moments and the settings of the training when they are given.
+
+    Equal states give equal bytes.
+    """
     tensors = {f"policy.{name}": tensor for name, tensor in policy.state_dict().items()}
     if optimiser is not None:
         for name, parameter in policy.named_parameters():
             for moment, value in optimiser.state.get(parameter, {}).items():
                 tensors[f"adam.{name}.{moment}"] = value
-    return pack(tensors, _card(policy))
+    return pack(tensors, _card(policy) | ({} if settings is None else {"settings": settings}))
+
+
+def settings_in(data: bytes) -> dict[str, Any] | None:
+    """The settings that `save` was given, None if there are none."""
+    return _read(data)[0].get("settings")
 
 
 def load_policy(data: bytes) -> CompositionPolicy:

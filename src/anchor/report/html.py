@@ -56,7 +56,7 @@ def write_report(ledger: Ledger, path: Path) -> Path:
 
 def report_html(ledger: Ledger) -> str:
     """The whole page."""
-    config = Config.model_validate(ledger.config)
+    config = Config.from_ledger(ledger.config)
     steps, finds, identity = ledger.step_rows(), ledger.find_rows(), ledger.identity
     tally = new_tally(config)
     rows = [row for row in ledger.rows(CURVE_COLUMNS) if row["step"] < len(steps)]

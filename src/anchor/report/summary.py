@@ -50,7 +50,7 @@ class Run:
     @classmethod
     def read(cls, ledger: Ledger, label: str | None = None) -> Run:
         """Read a ledger; it may belong to a campaign that is still running."""
-        config = Config.model_validate(ledger.config)
+        config = Config.from_ledger(ledger.config)
         steps = ledger.step_rows()
         rows = [
             row

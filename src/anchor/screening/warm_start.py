@@ -23,6 +23,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,12 +36,12 @@ from anchor.chemistry.elements import NUMBERS, SYMBOLS, VOCABULARY
 from anchor.config import Config, load_config
 from anchor.hull.hull import Hull
 from anchor.policy.constraints import Limits
-from anchor.policy.distribution import Actions, Conditions, evaluate, sample
+from anchor.policy.distribution import Actions, evaluate
+from anchor.policy.draw import draw_compositions
 from anchor.policy.grpo import Learner, Proposal, Scores
 from anchor.policy.network import CompositionPolicy
 from anchor.policy.rollout import Context, evaluation_context, h_max
 from anchor.priors.templates import TemplatePrior
-from anchor.random import torch_generator
 from anchor.reference.reference import Reference
 from anchor.reward.diversity import comp_kernel, diversity
 from anchor.reward.score import count_bonus, reward
@@ -58,24 +59,32 @@ LOG_RANGE = 10.0
 STRUCTURAL_DIVERSITY = 0.5
 """d_struct without crystals: any constant, it drops out of the advantages."""
 
-SETTINGS = (
-    "grpo.groups_per_step=4",  # rollouts are free, and several contexts per update learn more evenly
-    "grpo.learning_rate=1e-3",
-    "grpo.epochs=3",
+SETTINGS: dict[str, dict[str, Any]] = {
+    # Rollouts are free, and several contexts per update learn more evenly.
+    "grpo": {"groups_per_step": 4, "learning_rate": 1e-3, "epochs": 3},
     # A policy for few relaxations may be narrower than the paper's, whose controller pulls every
     # composition towards four elements and twenty atoms, where the entropy is.
-    "entropy.base=4e-3",
-    "entropy.minimum=0",
-    "entropy.maximum=1e-2",
-    "entropy.target=0.4",
-)
+    "entropy": {"base": 4e-3, "minimum": 0, "maximum": 1e-2, "target": 0.4},
+}
 """How a warm start differs from a campaign of the default preset."""
 
 
-def warm_start_config(*, structures: int, seed: int = 0, overrides: Iterable[str] = ()) -> Config:
-    """Settings of a warm start over a number of free rollouts."""
-    own = (f"run.structures={structures}", f"run.seed={seed}", f"entropy.horizon={structures}")
-    return load_config(overrides=[*SETTINGS, *own, *overrides]).config
+def warm_start_config(
+    *, structures: int, seed: int = 0, potential: str | None = None, overrides: Iterable[str] = ()
+) -> Config:
+    """Settings of a warm start over a number of free rollouts.
+
+    Args:
+        structures: Rollouts.
+        seed: Of every random draw.
+        potential: Of the campaigns to come: its calibration says which elements can be searched.
+        overrides: `a.b=value`; they win.
+    """
+    base: dict[str, dict[str, Any]] = {**SETTINGS, "run": {"structures": structures, "seed": seed}}
+    base["entropy"] = {**SETTINGS["entropy"], "horizon": structures}
+    if potential is not None:
+        base["relax"] = {"potential": potential}
+    return load_config(base=base, overrides=list(overrides)).config
 
 
 @dataclass(frozen=True)
@@ -237,7 +246,9 @@ def warm_start(
     learner = Learner.start(config, limits, policy=policy)
     score = FreeReward(estimator, config)
     per_step = config.grpo.group_size * config.grpo.groups_per_step
-    start = describe_policy(learner.policy, limits, estimator, config)
+    weights = evaluation_context(limits, alpha=config.reward.alpha).weights.tolist()
+    tell = partial(describe_policy, learner.policy, limits, estimator, weights, seed=config.run.seed)
+    start = tell()
     began = time.process_time()
     curve: list[dict[str, Any]] = []
     sums: Counter[str] = Counter()
@@ -256,19 +267,23 @@ def warm_start(
         "rollouts": curve[-1]["rollouts"],
         "cpu_seconds": round(time.process_time() - began, 1),
         "start": start,
-        "end": describe_policy(learner.policy, limits, estimator, config),
+        "end": tell(),
         "curve": curve,
     }
 
 
 @torch.no_grad()
 def describe_policy(
-    policy: CompositionPolicy, limits: Limits, estimator: Estimator, config: Config, *, n: int = 2000
+    policy: CompositionPolicy,
+    limits: Limits,
+    estimator: Estimator,
+    weights: Sequence[float],
+    *,
+    seed: int = 0,
+    n: int = 2000,
 ) -> dict[str, Any]:
     """What a policy proposes when drawn as evaluations draw it: w at its mean, no sub-group mask."""
-    context = evaluation_context(limits, alpha=config.reward.alpha)
-    conditions = Conditions.from_contexts([context], n, policy)
-    drawn = sample(policy, conditions, limits, torch_generator(config.run.seed, "evaluation"))
+    drawn, conditions = draw_compositions(policy, n, limits, weights, seed=seed)
     entropy = evaluate(policy, Actions.prepare(drawn, conditions, limits)).entropy.mean().item()
     bound = h_max(limits.n_allowed, k=limits.k, max_atoms=limits.max_atoms)
     return describe(drawn, estimator(drawn)) | {"entropy_fraction": round(entropy / bound, 4)}
@@ -297,16 +312,12 @@ def describe(compositions: Compositions, estimate: Estimate) -> dict[str, Any]:
     }
 
 
-def card_of(data: bytes, config: Config, settings: FindSettings, elements: Sequence[str]) -> dict[str, Any]:
-    """What belongs on the card of a policy file beside its run."""
+def card_of(data: bytes, settings: FindSettings) -> dict[str, Any]:
+    """What belongs on the card of a policy file beside its run and the settings of its training."""
     return {
         "what": "composition policy after a warm start on free rewards",
         "sha256": hashlib.sha256(data).hexdigest(),
-        "config": {
-            name: getattr(config, name).model_dump(mode="json") for name in ("grpo", "entropy", "reward")
-        },
         "find": asdict(settings),
-        "elements": list(elements),
         "threads": torch.get_num_threads(),
     }
 

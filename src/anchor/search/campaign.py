@@ -29,9 +29,9 @@ from anchor.policy.untrained import Untrained
 from anchor.policy.weights import load_policy
 from anchor.reward.novelty import History
 from anchor.reward.score import GroupScores, Memory
-from anchor.search.draw import policy_file
 from anchor.search.environment import Environment
 from anchor.search.ledger import Ledger, candidates, decode_crystal
+from anchor.search.policies import policy_file
 from anchor.search.realise import Realised
 from anchor.search.rows import candidate_rows, plain
 
@@ -88,7 +88,7 @@ class Campaign:
         """
         ledger = Ledger.open(location)
         ledger.require_current()
-        config = Config.model_validate(ledger.config)
+        config = Config.from_ledger(ledger.config)
         environment = environment or Environment.load(config)
         changes = _changes(ledger.identity, environment.identity())
         if changes and not accept_changes:

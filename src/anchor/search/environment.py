@@ -11,17 +11,19 @@ import numpy as np
 import torch
 
 import anchor
+from anchor.chemistry.elements import VOCABULARY
 from anchor.config import Config
+from anchor.config import Prior as PriorSettings
 from anchor.crystals.rdf import N_BINS, R_MAX
-from anchor.errors import InputError
-from anchor.hull.references import PotentialHull, load_hull
+from anchor.hull.alex_mp import load_alex_mp
+from anchor.hull.references import load_hull
 from anchor.matching.flags import StructureFlags
 from anchor.outcomes.checks import Checks
-from anchor.outcomes.judge import Judge, Relaxing
+from anchor.outcomes.judge import Judge, Relaxing, ScoringHull
 from anchor.policy.constraints import Limits
 from anchor.potentials.base import Potential
 from anchor.potentials.registry import load_potential
-from anchor.priors import Prior, load_prior
+from anchor.priors import Prior, is_learned, load_prior
 from anchor.reference.index import RdfIndex
 from anchor.reference.reference import Reference, load_reference
 from anchor.relax.parallel import Relaxer, cores
@@ -38,7 +40,7 @@ class Environment:
     reference: Reference
     prior: Prior
     judge: Judge
-    hull: PotentialHull
+    hull: ScoringHull
     realiser: Realiser
     scorer: GroupScorer
     limits: Limits
@@ -64,13 +66,8 @@ class Environment:
         # A potential that is given has no name to load it by in another process.
         workers = 1 if potential is not None else config.run.workers or max(1, cores() // threads)
         potential = potential or load_potential(config.relax.potential, device=config.run.device)
-        prior = prior or load_prior(config.prior.name, device=config.run.device)
-        if config.hull.kind == "alex-mp":
-            raise InputError(
-                "hull.kind 'alex-mp' is for evaluations",
-                "campaigns use union, dft or potential on the bundled reference",
-            )
-        hull = load_hull(potential, config.hull.kind)
+        prior = prior or load_configured_prior(config.prior, device=config.run.device)
+        hull = load_campaign_hull(config, potential)
         searchable = None if config.action_space.allow_loose_references else hull.searchable_elements
         limits = Limits.from_config(config.action_space, searchable=searchable)
         settings = config.relax.model_dump(exclude={"potential"})
@@ -90,12 +87,26 @@ class Environment:
             "prior": {"name": self.prior.name, "hash": self.prior.hash},
             "potential": {"name": self.potential.name, "hash": self.potential.checkpoint_hash},
             "hull": self.hull.identity.hash,
+            "elements": [VOCABULARY[i] for i in np.flatnonzero(self.limits.allowed.numpy())],
             "threads": self.threads,
             "python": platform.python_version(),
             "packages": {
                 name: packages.version(name) for name in ("torch", "numpy", "pymatgen", "ase", "spglib")
             },
         }
+
+
+def load_configured_prior(settings: PriorSettings, *, device: str) -> Prior:
+    """The prior that settings name."""
+    options = {"fallback": settings.fallback} if is_learned(settings.name) else {}
+    return load_prior(settings.name, device=device, **options)
+
+
+def load_campaign_hull(config: Config, potential: Potential) -> ScoringHull:
+    """The hull that a config names, for its potential."""
+    if config.hull.kind == "alex-mp":
+        return load_alex_mp(config.hull.path, potential)
+    return load_hull(potential, config.hull.kind)
 
 
 def make_scorer(config: Config, reference: Reference, checks: Checks) -> GroupScorer:

@@ -7,12 +7,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from anchor.config import Config
-from anchor.errors import InputError
 from anchor.outcomes.tally import TALLY_COLUMNS, Tally
 from anchor.policy import weights
-from anchor.search.draw import policy_file, searched_space
 from anchor.search.ledger import Ledger
+from anchor.search.policies import policy_file, policy_of
 from anchor.weights import write_json
 
 BINS = 16
@@ -21,11 +19,9 @@ BINS = 16
 
 def save_policy(ledger: Ledger, out: Path, *, command: str) -> dict[str, Any]:
     """Write a campaign's latest policy (.safetensors) and its card (.json beside it); returns the card."""
-    state = ledger.state()
-    if not state:
-        raise InputError("the campaign has no policy", "it has not finished a step, or it learned nothing")
-    data = weights.save(weights.load_policy(state))
-    config = Config.model_validate(ledger.config)
+    trained = policy_of(ledger)
+    data = weights.save(trained.network, settings=trained.settings())
+    config = trained.config
     rows = list(ledger.rows(TALLY_COLUMNS))
     total, curve, size = Tally(), [], -(-len(rows) // BINS)
     for first in range(0, len(rows), size):
@@ -38,11 +34,7 @@ def save_policy(ledger: Ledger, out: Path, *, command: str) -> dict[str, Any]:
         "what": "composition policy after a campaign of real relaxations",
         "sha256": hashlib.sha256(data).hexdigest(),
         "seed": config.run.seed,
-        "config": {
-            name: getattr(config, name).model_dump(mode="json")
-            for name in ("run", "policy", "grpo", "entropy", "reward", "prior", "relax", "hull")
-        },
-        "elements": searched_space(config).elements,
+        **trained.settings(),
         "identity": ledger.identity,
         "proposed": total.proposed,
         "counts": total.counts,

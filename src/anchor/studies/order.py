@@ -22,8 +22,8 @@ from anchor.config import Config
 from anchor.policy.grpo import Learner, group_advantages
 from anchor.policy.weights import load_policy
 from anchor.reward.score import GroupScores, Memory
-from anchor.search.draw import policy_file
 from anchor.search.environment import Environment
+from anchor.search.policies import policy_file
 from anchor.search.realise import Realised
 
 

@@ -1,8 +1,8 @@
 """A policy judged by real relaxations, beside sources that have learned nothing.
 
-Every source proposes n compositions; those that are charge-neutral are realised by the prior, relaxed by the
-potential and placed on its hull, exactly as in a campaign (`reward.order` "fast"). A *find* is valid, within
-0.1 eV/atom of the hull, of a formula that no bundled source lists, and the first of its formula.
+Every source proposes n compositions, which are realised, relaxed, placed on the hull and judged by the gate
+exactly as a campaign with the same settings does it. A *find* is valid, within 0.1 eV/atom of the hull, of a
+formula that no bundled source lists, and the first of its formula.
 """
 
 from __future__ import annotations
@@ -17,32 +17,26 @@ from scipy.stats import spearmanr
 
 from anchor.chemistry.composition import Compositions
 from anchor.chemistry.spaces import sample_neutral, sample_random
-from anchor.config import ActionSpace
-from anchor.outcomes.columns import ABOVE
+from anchor.config import Config
+from anchor.outcomes.columns import ABOVE, METASTABLE_BELOW, STABLE_BELOW
 from anchor.policy.network import CompositionPolicy
 from anchor.random import generator
 from anchor.screening.warm_start import HALF, Estimator
-from anchor.search.draw import draw_compositions
 from anchor.search.environment import Environment
+from anchor.search.policies import TrainedPolicy
 from anchor.statistics import wilson_interval
 
-METASTABLE, STABLE = 0.1, 0.0
-"""eV/atom above the hull, as in the paper's evaluation."""
 GROUP = 32
 """Compositions realised at once."""
 
 
-def untrained_sources(
-    n: int, elements: tuple[str, ...], *, seed: int, policy: CompositionPolicy | None = None
-) -> dict[str, Compositions]:
+def untrained_sources(n: int, elements: tuple[str, ...], *, seed: int) -> dict[str, Compositions]:
     """The two untrained sources of the paper and an untrained policy, over the same elements."""
-    space = ActionSpace(elements=elements)
+    untrained = TrainedPolicy("untrained", CompositionPolicy(seed=seed), Config(), elements)
     return {
         "random": sample_random(n, generator(seed, "check", "random"), elements=elements),
         "neutral": sample_neutral(n, generator(seed, "check", "neutral"), elements=elements),
-        "untrained policy": draw_compositions(
-            policy or CompositionPolicy(seed=seed), n, seed=seed, space=space
-        ),
+        "untrained policy": untrained.draw(n, seed=seed),
     }
 
 
@@ -80,7 +74,7 @@ class Checked:
 
     def rows(self) -> list[dict[str, Any]]:
         """Every relaxed composition and what came of it, most stable first, eV/atom."""
-        finds = self._within(METASTABLE) & ~self.known
+        finds = self._within(METASTABLE_BELOW) & ~self.known
         order = np.argsort(self.above_hull)  # NaN last
         return [
             {
@@ -100,7 +94,7 @@ class Checked:
 
     def summary(self) -> dict[str, Any]:
         """Counts, and rates per relaxation with 95 % intervals (Wilson)."""
-        unique, metastable, stable = self.unique, self._within(METASTABLE), self._within(STABLE)
+        unique, metastable, stable = self.unique, self._within(METASTABLE_BELOW), self._within(STABLE_BELOW)
         relaxed = int(self.relaxed.sum())
         counts = {
             "metastable": int(metastable.sum()),
