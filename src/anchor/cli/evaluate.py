@@ -128,14 +128,12 @@ def evaluate(
 
       anchor evaluate self-test --protocol internal -n 200
     """
-    import torch
 
     from anchor.config import Config, Evaluation
     from anchor.evaluate.registry import load_protocol
     from anchor.evaluate.run import evaluate as run
     from anchor.evaluate.sources import find_source
     from anchor.priors import load_prior
-    from anchor.relax.parallel import cores
 
     defaults = Evaluation()
     chosen = find_source(source, elements=_elements(elements, potential), each_a_seed=each_a_seed)
@@ -165,7 +163,7 @@ def evaluate(
         as_published=as_published or None,
         device=device,
     )
-    judge.workers = workers or max(1, cores() // torch.get_num_threads())
+    judge.workers = workers
     realiser = None
     if chosen.kind == "compositions":
         realiser = load_prior(prior or chosen.prior or Config().prior.name, device=device or "cpu")

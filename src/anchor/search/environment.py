@@ -30,7 +30,7 @@ from anchor.priors import Prior, load_prior
 from anchor.reference.bonds import radius_floor
 from anchor.reference.index import RdfIndex
 from anchor.reference.reference import Reference, load_reference
-from anchor.relax.parallel import Relaxer, cores
+from anchor.relax.parallel import Relaxer
 from anchor.reward.objectives import load_objective
 from anchor.reward.score import GroupScorer
 from anchor.search.realise import Realiser
@@ -57,7 +57,7 @@ class Environment:
         torch.set_num_threads(threads)
         reference = load_reference()
         # A potential that is given has no name to load it by in another process.
-        workers = 1 if potential is not None else config.run.workers or max(1, cores() // threads)
+        workers = 1 if potential is not None else config.run.workers
         potential = potential or load_potential(config.relax.potential, device=config.run.device)
         prior = prior or load_prior(config.prior.name, device=config.run.device)
         if config.hull.kind == "alex-mp":
