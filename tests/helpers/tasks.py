@@ -38,12 +38,6 @@ def refuse(item: int) -> int:
     raise InputError(f"bad item {item}", "leave it out")
 
 
-def refuse_slowly_below(limit: int, item: int) -> int:
-    """The first items fail last."""
-    time.sleep(0.2 * (limit - item))
-    raise ValueError(item)
-
-
 def talk(item: int) -> int:
     """As packages do that print: with and without Python."""
     print("hello", flush=True)

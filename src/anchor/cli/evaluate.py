@@ -128,7 +128,6 @@ def evaluate(
 
       anchor evaluate self-test --protocol internal -n 200
     """
-
     from anchor.config import Config, Evaluation
     from anchor.evaluate.registry import load_protocol
     from anchor.evaluate.run import evaluate as run

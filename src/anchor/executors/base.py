@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Hashable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, cast
 
 R = TypeVar("R")
 Call = Callable[..., R]
@@ -60,6 +61,9 @@ class State:
         return made[self]
 
 
+Listener = Callable[[int, Outcome[R]], None]
+
+
 class Executor(ABC):
     """Applies functions to items. A new kind is a new file with two methods.
 
@@ -83,47 +87,35 @@ class Executor(ABC):
         """
 
     def map(
-        self,
-        function: Call[R],
-        items: Sequence[Any],
-        *,
-        state: State | None = None,
-        seconds: float | None = None,
-        on_result: Callable[[int, Outcome[R]], None] | None = None,
+        self, function: Call[R], items: Sequence[Any], *, on_result: Listener[R] | None = None, **how: Any
     ) -> list[Outcome[R]]:
-        """All outcomes in order, no exception of the function; `on_result` hears of each as it comes."""
+        """All outcomes in order, no exception of the function; `on_result` hears of each as it comes.
+
+        `how`: state and seconds, as for `each`.
+        """
         outcomes: dict[int, Outcome[R]] = {}
-        for i, outcome in self.each(function, items, state=state, seconds=seconds):
-            outcomes[i] = outcome
-            if on_result is not None:
-                on_result(i, outcome)
+        with closing(self.each(function, items, **how)) as working:
+            for i, outcome in working:
+                outcomes[i] = outcome
+                if on_result is not None:
+                    on_result(i, outcome)
         return [outcomes[i] for i in range(len(items))]
 
     def results(
-        self,
-        function: Call[R],
-        items: Sequence[Any],
-        *,
-        state: State | None = None,
-        seconds: float | None = None,
-        on_result: Callable[[int, R], None] | None = None,
+        self, function: Call[R], items: Sequence[Any], *, on_result: Listener[R] | None = None, **how: Any
     ) -> list[R]:
-        """All values in order. The first item without one raises its error and ends the rest.
+        """As `map`, values only: an item without one raises its error, and the rest is given up.
 
-        That of another process is an AnchorError which names the cause.
+        From another process that is an AnchorError which names the cause.
         """
-        outcomes: dict[int, Outcome[R]] = {}
-        values: list[Any] = []
-        for i, outcome in self.each(function, items, state=state, seconds=seconds):
-            outcomes[i] = outcome
-            if on_result is not None and not outcome.fault:
-                on_result(i, outcome.value)  # type: ignore[arg-type]  # None is a value like any other
-            while len(values) in outcomes:  # in order: which error is raised is no matter of who was faster
-                first = outcomes.pop(len(values))
-                if first.error is not None:
-                    raise first.error
-                values.append(first.value)
-        return values
+
+        def hear(i: int, outcome: Outcome[R]) -> None:
+            if outcome.error is not None:
+                raise outcome.error
+            if on_result is not None:
+                on_result(i, outcome)
+
+        return [cast(R, outcome.value) for outcome in self.map(function, items, on_result=hear, **how)]
 
     @abstractmethod
     def close(self) -> None:

@@ -22,7 +22,7 @@ from torch_sim.models.interface import ModelInterface
 
 from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError
-from anchor.executors import Executor, Inline, State, make_executor
+from anchor.executors import Executor, Inline, Outcome, State, make_executor
 from anchor.potentials.base import Potential
 from anchor.potentials.registry import load_potential
 from anchor.relax.engine import Progress, relax
@@ -87,13 +87,12 @@ class Relaxer:
         atoms = min(chunk_atoms, PART_ATOMS) if self._on_cpu else chunk_atoms
         dealt = [deal(crystals.counts.tolist(), atoms) for crystals in batches]
         parts = [crystals[part] for crystals, hands in zip(batches, dealt, strict=True) for part in hands]
-        ended, total = 0, sum(map(len, batches))
+        ended: list[int] = []
 
-        def count(_: int, one: Timed) -> None:
-            nonlocal ended
-            ended += len(one.relaxation)
-            if on_progress is not None:
-                on_progress(ended, total)
+        def count(_: int, one: Outcome[Timed]) -> None:
+            if on_progress is not None and one.value is not None:
+                ended.append(len(one.value.relaxation))
+                on_progress(sum(ended), sum(map(len, batches)))
 
         executor = self._executor if self._on_cpu and len(parts) > 1 else self._here
         task = partial(timed_relax, **settings)
