@@ -22,7 +22,7 @@ from anchor.evaluate.sources import find_source
 from anchor.hull import load_hull
 from anchor.potentials import load_potential
 from anchor.priors import load_prior
-from anchor.relax.parallel import Relaxer, cores
+from anchor.relax.parallel import Relaxer
 
 MOST = 8
 METASTABLE = 0.1
@@ -46,7 +46,7 @@ def main() -> None:
     torch.set_num_threads(1)
     potential = load_potential(options.potential)
     hull = load_hull(potential)
-    relaxer = Relaxer(potential, workers=cores())
+    relaxer = Relaxer(potential, workers=None)
     rows: list[dict[str, Any]] = []
     for source in options.source:
         crystals = Crystals.concatenate(

@@ -24,7 +24,7 @@ from anchor.chemistry.charge import neutral_assignment
 from anchor.chemistry.elements import SYMBOLS
 from anchor.chemistry.spaces import sample_random
 from anchor.crystals.crystals import Crystals
-from anchor.executors.killable import KillablePool
+from anchor.executors import Processes
 from anchor.gates.lemat import LematGate, bv_analyzer_may_succeed
 from anchor.gates.paper import bond_thresholds, check_bonds, check_charges
 from anchor.random import generator
@@ -60,7 +60,7 @@ def main() -> None:
     chosen = np.sort(stream.choice(len(reference.crystals), options.n, replace=False))
     crystals, formulas = reference.crystals[chosen], reference.formulas[chosen].tolist()
 
-    with KillablePool() as pool:
+    with Processes(seconds=300) as pool:
         gate = LematGate(pool=pool)
         gate(crystals[:2])  # processes have started
         start = time.perf_counter()

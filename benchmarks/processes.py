@@ -15,8 +15,9 @@ import time
 
 import torch
 
+from anchor.executors import cores
 from anchor.potentials import load_potential
-from anchor.relax.parallel import Relaxer, cores
+from anchor.relax.parallel import Relaxer
 from relax import proposed
 
 

@@ -15,7 +15,7 @@ from anchor.chemistry.charge import oxidation_states
 from anchor.chemistry.elements import NUMBERS, VOCABULARY
 from anchor.crystals.crystals import Crystals
 from anchor.errors import MissingDependencyError
-from anchor.executors.killable import KillablePool
+from anchor.executors import Processes
 from anchor.gates import lemat
 from anchor.gates.lemat import LematGate
 from anchor.random import generator
@@ -26,7 +26,7 @@ metallicity_score = pytest.importorskip("smact.metallicity").metallicity_score
 
 @pytest.fixture(scope="module")
 def gate():
-    with KillablePool(workers=1) as pool:
+    with Processes(workers=1) as pool:
         yield LematGate(pool=pool)
 
 
@@ -212,7 +212,7 @@ def test_invalid_crystals_say_why_and_never_stop_the_batch(gate: LematGate) -> N
 def test_a_killed_step_is_recorded() -> None:
     """The symmetry of 216 atoms takes far longer than a millisecond on any machine."""
     large = Crystals.from_structures(rock_salt(5.64) * (3, 3, 3))
-    with KillablePool(workers=1, seconds=0.001) as pool:
+    with Processes(workers=1, seconds=0.001) as pool:
         (check,) = LematGate(pool=pool).check(large)
     assert check.reasons == ("plausibility: no space group: killed after 0.001 s",)
     assert not check.valid

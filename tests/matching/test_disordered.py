@@ -9,7 +9,7 @@ from pymatgen.core import Element, Lattice, Structure
 
 from anchor.chemistry.elements import VOCABULARY
 from anchor.crystals.crystals import Crystals
-from anchor.executors.killable import KillablePool
+from anchor.executors import Processes
 from anchor.matching.disordered import (
     DisorderedMatcher,
     interchangeable,
@@ -24,7 +24,7 @@ from anchor.reference.reference import load_reference
 
 @pytest.fixture(scope="module")
 def pool():
-    with KillablePool(workers=1) as pool:
+    with Processes(workers=1) as pool:
         yield pool
 
 
@@ -127,7 +127,7 @@ def singles(structures: list[Structure]) -> list[Crystals]:
     return [Crystals.from_structures(s) for s in structures]
 
 
-def test_first_of_kind_in_order_and_by_formula(pool: KillablePool) -> None:
+def test_first_of_kind_in_order_and_by_formula(pool: Processes) -> None:
     structures = [
         layered("ABAB"),
         layered("NCNC", 5.6),
@@ -141,7 +141,7 @@ def test_first_of_kind_in_order_and_by_formula(pool: KillablePool) -> None:
     assert not faults
 
 
-def test_reference_crystals_are_found_in_the_reference(pool: KillablePool) -> None:
+def test_reference_crystals_are_found_in_the_reference(pool: Processes) -> None:
     known = KnownStructures.bundled()
     reference = load_reference()
     rows = np.flatnonzero(reference.formulas == "CuAu").tolist()  # two orderings
@@ -168,7 +168,7 @@ def test_a_hang_is_killed_and_harms_no_other_pair() -> None:
     salts = [layered("NC", a) for a in (5.6, 5.7, 5.0, 5.65)]
     matcher = HangingMatcher(volume=(salts[2].volume + salts[0].volume) / 2)  # hangs on the third alone
     known = KnownStructures(Crystals.from_structures([salts[0]]), ["one"], ["NaCl"], "one salt")
-    with KillablePool(workers=1, seconds=2.0) as pool:
+    with Processes(workers=1, seconds=2.0) as pool:
         first, faults = first_of_kind(singles(salts), matcher, pool)
         assert first == [0, 0, 2, 0]
         assert faults == {2: "killed after 2 s"}

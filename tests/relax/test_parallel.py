@@ -1,14 +1,6 @@
-"""Relaxations on several processes: the same numbers, and what happens when one of them dies."""
+"""Relaxations on several processes: the same numbers, one batch or many."""
 
 from __future__ import annotations
-
-import io
-import os
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,10 +10,10 @@ from hypothesis import strategies as st
 from relax_surfaces import Morse, rattled
 
 from anchor.crystals.crystals import Crystals
-from anchor.errors import AnchorError
+from anchor.errors import AnchorError, InputError
+from anchor.executors import Processes
 from anchor.potentials.registry import load_potential
 from anchor.relax.engine import relax
-from anchor.relax.messages import from_relaxation, receive, send, to_relaxation
 from anchor.relax.parallel import Relaxer, deal
 from anchor.relax.result import Relaxation, join
 
@@ -48,21 +40,10 @@ def equal(a: Relaxation, b: Relaxation) -> None:
     assert [path.tolist() for path in a.path_energy] == [path.tolist() for path in b.path_energy]
 
 
-def test_messages_and_joined_parts_keep_every_row() -> None:
+def test_joined_parts_keep_every_row() -> None:
     crystals = Crystals.concatenate([rattled(0, n=3), Crystals.from_atoms([bulk("Au")])])  # gold: not covered
     whole = relax(crystals, Morse(), cell=True, max_steps=5, fmax=0.01)
     assert whole.status[-1] == "failed"
-    stream = io.BytesIO()
-    send(stream, from_relaxation(whole))
-    with pytest.raises(EOFError):
-        receive(io.BytesIO(stream.getvalue()[:-9]))
-    nothing = whole[np.array([], dtype=np.int64)]
-    send(stream, from_relaxation(nothing))
-    stream.seek(0)
-    equal(to_relaxation(receive(stream)), whole)
-    equal(to_relaxation(receive(stream)), nothing)
-    with pytest.raises(EOFError):
-        receive(stream)
     order = np.array([3, 1, 0, 2])
     back = join([whole[order[:2]], whole[order[2:]]])[np.argsort(order)]
     equal(back, whole)
@@ -86,70 +67,41 @@ def test_workers_give_the_same_bits_as_this_process() -> None:
     assert alone.relaxation.status[-1] == "failed"
     assert 0 < together.inside < together.seconds
     assert len(two(Crystals.empty(), **SETTINGS).relaxation) == 0
-    with pytest.raises(AnchorError, match="fmax"):
+    with pytest.raises(InputError, match="fmax"):
         two(salts(), **{**SETTINGS, "fmax": -1.0})
 
 
-def test_a_worker_that_dies_is_reported() -> None:
-    relaxer = Relaxer(load_potential("mattersim-1m"), workers=2)
-    relaxer(salts(), **SETTINGS)
-    assert relaxer._idle is not None
-    worker = relaxer._idle.get()
-    relaxer._idle.put(worker)
-    worker.kill()
-    worker.wait()
-    with pytest.raises(AnchorError, match=r"ended unexpectedly \(exit code -9\).*\n*.*run.workers=1"):
-        relaxer(salts(), **SETTINGS)
+def test_batches_handed_over_together_are_as_each_alone() -> None:
+    potential = load_potential("mattersim-1m")
+    batches = [salts()[[0, 5, 6, 10]], Crystals.empty(), salts(), salts()[:1]]
+    alone = [Relaxer(potential)(batch, **SETTINGS).relaxation for batch in batches]
+    with Processes(workers=3) as executor:
+        heard: list[tuple[int, int]] = []
+        relaxer = Relaxer(potential, executor=executor)
+        together = relaxer.relax_all(batches, on_progress=lambda *done: heard.append(done), **SETTINGS)
+        for timed, expected in zip(together, alone, strict=True):
+            equal(timed.relaxation, expected)
+        assert [timed.seconds > 0 for timed in together] == [True, False, True, True]
+        assert heard[-1] == (16, 16)
+        assert [done for done, _ in heard] == sorted(done for done, _ in heard)
+        single = relaxer(salts(), **{**SETTINGS, "max_steps": 0}).relaxation  # energies as they are
+        np.testing.assert_array_equal(single.evaluations, [1] * 10 + [0])
+    assert relaxer.relax_all([], **SETTINGS) == []
 
 
-def alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
+def test_trajectories_come_back_from_workers() -> None:
+    settings = {**SETTINGS, "trajectory": True}
+    potential = load_potential("mattersim-1m")
+    alone, two = (Relaxer(potential, workers=n)(salts(), **settings).relaxation for n in (1, 2))
+    assert alone.trajectories is not None
+    assert two.trajectories is not None
+    for a, b in zip(alone.trajectories, two.trajectories, strict=True):
+        np.testing.assert_array_equal(a.energy, b.energy)
+        np.testing.assert_array_equal(a.crystals.frac, b.crystals.frac)
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
-def test_workers_end_with_whoever_started_them_and_leave_signals_to_it() -> None:
-    code = """
-import sys
-sys.path[:0] = [sys.argv[1], sys.argv[1] + "/../helpers"]
-from test_parallel import SETTINGS, salts
-from anchor.potentials.registry import load_potential
-from anchor.relax.parallel import Relaxer
-relaxer = Relaxer(load_potential("mattersim-1m"), workers=2)
-relaxer(salts(), **SETTINGS)
-workers = [relaxer._idle.get() for _ in range(2)]
-for worker in workers:
-    relaxer._idle.put(worker)
-print(*[worker.pid for worker in workers], flush=True)
-sys.stdin.readline()
-relaxer(salts(), **SETTINGS)
-print("still there", flush=True)
-sys.stdin.readline()
-"""
-    parent = subprocess.Popen(
-        [sys.executable, "-c", code, str(Path(__file__).parent)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert parent.stdin is not None
-    assert parent.stdout is not None
-    try:
-        pids = [int(pid) for pid in parent.stdout.readline().split()]
-        assert len(pids) == 2
-        for pid in pids:
-            os.kill(pid, signal.SIGINT)
-            os.kill(pid, signal.SIGTERM)
-        parent.stdin.write("\n")
-        parent.stdin.flush()
-        assert parent.stdout.readline() == "still there\n"
-    finally:
-        parent.kill()
-        parent.wait()
-    deadline = time.monotonic() + 30
-    while any(alive(pid) for pid in pids) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any(alive(pid) for pid in pids)
+def test_a_worker_with_other_weights_refuses() -> None:
+    potential = load_potential("mattersim-1m")
+    potential.checkpoint_hash = "another"
+    with pytest.raises(AnchorError, match="mattersim-1m: other weights"):
+        Relaxer(potential, workers=2)(salts(), **SETTINGS)

@@ -139,15 +139,12 @@ def evaluate(
 
       anchor evaluate self-test --protocol internal -n 200
     """
-    import torch
-
     from anchor.config import Config, load_config
     from anchor.evaluate.realise import Lowest
     from anchor.evaluate.registry import load_protocol
     from anchor.evaluate.run import evaluate as run
     from anchor.evaluate.sources import find_source
     from anchor.potentials.registry import load_potential
-    from anchor.relax.parallel import cores
     from anchor.search.environment import load_configured_prior
 
     chosen = find_source(source, elements=_elements(elements, potential), each_a_seed=each_a_seed)
@@ -177,7 +174,7 @@ def evaluate(
         as_published=as_published or None,
         device=device,
     )
-    judge.workers = workers or max(1, cores() // torch.get_num_threads())
+    judge.workers = workers
     realiser = lowest = None
     own = chosen.trained.config if chosen.trained is not None else Config()
     asked = load_config(

@@ -44,7 +44,7 @@ def hull(
     from anchor.outcomes.judge import Judge, Relaxing
     from anchor.outcomes.rows import each_hull
     from anchor.potentials import load_potential
-    from anchor.relax.parallel import Relaxer, cores
+    from anchor.relax.parallel import Relaxer
 
     loaded = load(files, on_error="skip")
     if not len(loaded.crystals):
@@ -53,7 +53,7 @@ def hull(
     model = load_potential(potential, device=device)
     how = "cell" if cell else "positions" if relax else "no"
     judge = Judge(
-        Relaxer(model, workers=cores()),
+        Relaxer(model, workers=None),
         load_hull(model, kind) if alex_mp is None else AlexMPHull(phases_from_file(alex_mp), model),
         None if how == "no" else Relaxing(cell=cell, max_steps=max_steps, fmax=fmax),
     )

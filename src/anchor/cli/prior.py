@@ -134,9 +134,9 @@ def _relaxed(
     from anchor.hull import load_hull
     from anchor.outcomes.judge import Judge, Relaxing
     from anchor.potentials import load_potential
-    from anchor.relax.parallel import Relaxer, cores
+    from anchor.relax.parallel import Relaxer
 
-    relaxer = Relaxer(load_potential(potential, device=device), workers=cores())
+    relaxer = Relaxer(load_potential(potential, device=device), workers=None)
     relaxing = Relaxing(cell=False, max_steps=max_steps, fmax=fmax)
     judge = Judge(relaxer, load_hull(relaxer.potential), relaxing)
     (positions,) = judge.relaxed([crystals])

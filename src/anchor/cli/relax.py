@@ -53,7 +53,7 @@ def relax(
 
     from anchor.formats import load, write
     from anchor.potentials import load_potential
-    from anchor.relax.parallel import Relaxer, cores
+    from anchor.relax.parallel import Relaxer
 
     if symmetry and optimizer.startswith("ase-"):
         raise InputError(
@@ -66,7 +66,7 @@ def relax(
         first = loaded.skipped[0] if loaded.skipped else None
         cause = f"; {first.source}: {first.reason}" if first else ""
         raise InputError(f"none of {loaded.n_read} entries gave a crystal{cause}")
-    relaxer = Relaxer(load_potential(potential, device=device), workers=workers or cores())
+    relaxer = Relaxer(load_potential(potential, device=device), workers=workers)
     found = relaxer(
         loaded.crystals,
         cell=cell,

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 from anchor.crystals.crystals import Crystals
+from anchor.executors import Executor, make_executor
 from anchor.potentials.base import Potential
 from anchor.relax.parallel import Relaxer
 from anchor.relax.result import Relaxation
@@ -178,17 +179,16 @@ class Protocol(ABC):
     chunk: int = 16
     """Crystals per call of `measure` and per checkpoint."""
 
-    workers: int = 1
-    """Processes that relax; more than one needs potentials that can be loaded by their names."""
+    workers: int | None = 1
+    """Processes that relax (None: as many as there are cores for); potentials are loaded there by name."""
+
+    _executor: Executor | None = None
 
     def relax(self, crystals: Crystals, potential: Potential, **settings: Any) -> Relaxation:
         """`anchor.relax.relax` on the protocol's workers, which stay until it is gone."""
-        relaxers: dict[str, Relaxer] = self.__dict__.setdefault("_relaxers", {})
-        if potential.name not in relaxers:
-            relaxers[potential.name] = Relaxer(
-                potential, workers=self.workers, threads=torch.get_num_threads()
-            )
-        return relaxers[potential.name](crystals, **settings).relaxation
+        if self._executor is None:
+            self._executor = make_executor(workers=self.workers, threads=torch.get_num_threads())
+        return Relaxer(potential, executor=self._executor)(crystals, **settings).relaxation
 
     def fault(self, row: Row) -> str:
         """Why a finished row failed or is not valid, '' if it is: what the self-test lists.

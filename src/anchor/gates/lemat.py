@@ -29,7 +29,7 @@ from anchor.chemistry.elements import SYMBOLS
 from anchor.crystals.crystals import Crystals
 from anchor.crystals.distances import Contacts, minimum_image_distances
 from anchor.errors import MissingDependencyError
-from anchor.executors.killable import KillablePool, Outcome
+from anchor.executors import Executor, Outcome, Processes
 from anchor.gates.base import Verdicts
 
 R = TypeVar("R")
@@ -88,7 +88,7 @@ class LematGate:
 
     as_published: bool = True
     states: Mapping[str, Sequence[int]] | None = None
-    pool: KillablePool = field(default_factory=KillablePool)
+    pool: Executor = field(default_factory=lambda: Processes(seconds=300.0))
     label = "LeMat-GenBench: charge, distances, plausibility"
 
     def __post_init__(self) -> None:

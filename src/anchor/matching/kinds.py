@@ -17,7 +17,7 @@ from pymatgen.core import Structure
 
 from anchor.chemistry.elements import SYMBOLS
 from anchor.crystals.crystals import Crystals
-from anchor.executors.killable import KillablePool
+from anchor.executors import Executor
 from anchor.formats import load
 from anchor.matching.uniqueness import first_matches
 from anchor.reference.reference import load_reference
@@ -30,7 +30,7 @@ class Matcher(Protocol):
 
 
 def first_of_kind(
-    crystals: Sequence[Crystals | None], matcher: Matcher, pool: KillablePool
+    crystals: Sequence[Crystals | None], matcher: Matcher, pool: Executor
 ) -> tuple[list[int | None], dict[int, str]]:
     """For each crystal (a batch of one) the first of its kind, and by index what went wrong.
 
@@ -107,7 +107,7 @@ class KnownStructures:
 
 
 def matches_in(
-    crystals: Sequence[Crystals | None], known: KnownStructures, matcher: Matcher, pool: KillablePool
+    crystals: Sequence[Crystals | None], known: KnownStructures, matcher: Matcher, pool: Executor
 ) -> tuple[list[list[str]], dict[int, str]]:
     """Ids of the reference structures that each crystal matches, and by index what went wrong."""
     found: list[list[str]] = [[] for _ in crystals]
@@ -148,7 +148,7 @@ def _first_in_group(task: tuple[Matcher, Crystals]) -> list[int]:
 
 
 def _first_pair_by_pair(
-    group: Crystals, members: Sequence[int], matcher: Matcher, pool: KillablePool, faults: dict[int, str]
+    group: Crystals, members: Sequence[int], matcher: Matcher, pool: Executor, faults: dict[int, str]
 ) -> list[int]:
     """As `_first_in_group`, one pair at a time; why a pair had no answer is noted under its later member."""
 

@@ -10,10 +10,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -24,6 +22,7 @@ from anchor.chemistry.elements import SYMBOLS
 from anchor.crystals.crystals import Crystals
 from anchor.crystals.distances import shortest_distances
 from anchor.errors import InputError
+from anchor.executors import make_executor
 from anchor.priors.base import Prior
 from anchor.priors.units import Stoichiometry, anonymous, of_split
 from anchor.random import generator
@@ -150,7 +149,7 @@ def measure(
     chunks = [np.arange(i, min(i + _CHUNK, len(truth))) for i in range(0, len(truth), _CHUNK)]
     displacements, shortest, volume = [], [], []
     seconds, fallbacks = 0.0, 0
-    with _pool(workers) as apply:
+    with make_executor(workers=workers) as executor:
         for chunk in progress(chunks, len(chunks)):
             true = truth[chunk]
             cells = [cell_of(true[i]) for i in range(len(true))]
@@ -160,7 +159,7 @@ def measure(
             samples = answer.complete()
             fallbacks += sum(name != prior.name for name in answer.made_by)
             pairs = [(samples[i], true[i // k]) for i in range(len(samples))]
-            displacements.append(np.array(list(apply(_displacement_of, pairs))).reshape(-1, k))
+            displacements.append(np.array(executor.results(_displacement_of, pairs)).reshape(-1, k))
             shortest.append(shortest_distances(samples).reshape(-1, k))
             shortest[-1][samples.volume.reshape(-1, k) < SMALLEST_VALID] = 0.0
             volume.append((samples.volume / np.repeat(true.volume, k)).reshape(-1, k) - 1)
@@ -192,25 +191,6 @@ def _matcher() -> Any:
     from pymatgen.analysis.structure_matcher import StructureMatcher
 
     return StructureMatcher(stol=0.5, angle_tol=10, ltol=0.3)
-
-
-class _pool:
-    """`map` in this process or in several; spawned, since forking a process with threads may hang."""
-
-    def __init__(self, workers: int) -> None:
-        self._executor = None
-        if workers > 1:
-            self._executor = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
-
-    def __enter__(self) -> Callable[..., Iterator[Any]]:
-        if self._executor is None:
-            return map
-        executor = self._executor
-        return lambda function, items: executor.map(function, items, chunksize=8)
-
-    def __exit__(self, *_error: object) -> None:
-        if self._executor is not None:
-            self._executor.shutdown(cancel_futures=True)
 
 
 def cell_of(crystal: Crystals) -> Composition:

@@ -2,34 +2,30 @@
 
 Threads hardly help with crystals of ten atoms: the arrays are too small to be divided. Processes do. Crystals
 are dealt into parts of about a hundred atoms, whatever the number of processes; each part is relaxed by one
-of them, with its own copy of the potential. A worker (`anchor.relax.worker`) is a plain Python process that
-takes parts from its standard input. It ends when that is closed, hence also when whoever started it is
-killed, and it leaves signals to that one.
+of them, with its own copy of the potential.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
-import weakref
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from heapq import heapify, heappop, heappush
-from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
+import torch
 from torch_sim.models.interface import ModelInterface
 
 from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError
+from anchor.executors import Executor, Inline, Outcome, State, make_executor
 from anchor.potentials.base import Potential
+from anchor.potentials.registry import load_potential
 from anchor.relax.engine import Progress, relax
-from anchor.relax.messages import from_crystals, note, noted, receive, send, to_relaxation
 from anchor.relax.result import Relaxation, join
 
 PART_ATOMS = 96
@@ -50,103 +46,67 @@ class Relaxer:
 
     Args:
         potential: With workers one of the registry, which they load again by its name.
-        workers: Processes; 1: this one. Only on a CPU more than one is of use.
+        workers: Processes; 1: this one; None: as many as there are cores for. Only on a CPU they are of use.
         threads: Of each worker.
-
-    Workers are started by the first call that needs them, and end with this object.
+        executor: Who does the work, instead of workers that end with this object.
     """
 
-    def __init__(self, potential: Potential, *, workers: int = 1, threads: int = 1) -> None:
-        self.potential, self.threads = potential, threads
-        self.workers = workers if potential.device.type == "cpu" else 1
-        self._idle: SimpleQueue[subprocess.Popen[bytes]] | None = None
-
-    def __call__(
+    def __init__(
         self,
-        crystals: Crystals,
+        potential: Potential,
+        *,
+        workers: int | None = 1,
+        threads: int = 1,
+        executor: Executor | None = None,
+    ) -> None:
+        self.potential = potential
+        self._on_cpu = potential.device.type == "cpu"
+        self._here = Inline()
+        self._executor = executor or make_executor(workers=workers, threads=threads)
+        dtype = str(potential.dtype).removeprefix("torch.")
+        self._state = State(load_again, (potential.name, potential.checkpoint_hash, dtype), here=potential)
+
+    def __call__(self, crystals: Crystals, **settings: Any) -> Timed:
+        """`relax_all` of one batch."""
+        return self.relax_all([crystals], **settings)[0]
+
+    def relax_all(
+        self,
+        batches: Sequence[Crystals],
         *,
         chunk_atoms: int = 256,
         on_progress: Progress | None = None,
         **settings: Any,
-    ) -> Timed:
-        """`anchor.relax.relax`, part by part; `settings` are its own, as far as JSON knows them."""
+    ) -> list[Timed]:
+        """`anchor.relax.relax` of each batch, part by part; `settings` are its own.
+
+        Nobody waits for the end of a batch before the next begins, yet each is dealt on its own: its numbers
+        do not depend on what else is relaxed. `max_steps=0` gives the energies of the crystals as they are.
+        """
         settings["chunk_atoms"] = chunk_atoms
-        on_cpu = self.potential.device.type == "cpu"
-        parts = deal(crystals.counts.tolist(), min(chunk_atoms, PART_ATOMS) if on_cpu else chunk_atoms)
-        done: list[Timed] = []
-        for one in self._each([crystals[part] for part in parts], settings):
-            done.append(one)
-            if on_progress is not None:
-                on_progress(sum(len(one.relaxation) for one in done), len(crystals))
-        order = np.argsort(np.concatenate([*parts, []]), kind="stable").astype(np.int64)
-        return Timed(
-            join([one.relaxation for one in done])[order],
-            sum(one.seconds for one in done),
-            sum(one.inside for one in done),
-        )
+        atoms = min(chunk_atoms, PART_ATOMS) if self._on_cpu else chunk_atoms
+        dealt = [deal(crystals.counts.tolist(), atoms) for crystals in batches]
+        parts = [crystals[part] for crystals, hands in zip(batches, dealt, strict=True) for part in hands]
+        ended: list[int] = []
 
-    def relax_all(self, batches: Sequence[Crystals], **settings: Any) -> list[Timed]:
-        """Several batches in one call, each dealt on its own: numbers do not depend on the others."""
-        return [self(batch, **settings) for batch in batches]
+        def count(_: int, one: Outcome[Timed]) -> None:
+            if on_progress is not None and one.value is not None:
+                ended.append(len(one.value.relaxation))
+                on_progress(sum(ended), sum(map(len, batches)))
 
-    def _each(self, parts: list[Crystals], settings: dict[str, Any]) -> Iterator[Timed]:
-        """Parts as they are done, in order."""
-        if self.workers == 1 or len(parts) < 2:
-            yield from (timed_relax(part, self.potential, **settings) for part in parts)
-            return
-        self._start()
-        with ThreadPoolExecutor(self.workers) as threads:  # one waits for each worker
-            yield from threads.map(lambda part: self._ask(part, settings), parts)
-
-    def _start(self) -> None:
-        if self._idle is not None:
-            return
-        self._idle = SimpleQueue()
-        beginning = note(
-            {
-                "potential": self.potential.name,
-                "checkpoint": self.potential.checkpoint_hash,
-                "dtype": str(self.potential.dtype).removeprefix("torch."),
-                "threads": self.threads,
-            }
-        )
-        paths = os.pathsep.join(path for path in sys.path if path)
-        for _ in range(self.workers):
-            worker = subprocess.Popen(
-                [sys.executable, "-m", "anchor.relax.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env={**os.environ, "OMP_NUM_THREADS": str(self.threads), "PYTHONPATH": paths},
-            )
-            weakref.finalize(self, _end, worker)
-            assert worker.stdin is not None
-            send(worker.stdin, {"beginning": beginning})
-            self._idle.put(worker)
-
-    def _ask(self, crystals: Crystals, settings: dict[str, Any]) -> Timed:
-        """Let the next idle worker relax a part."""
-        assert self._idle is not None
-        worker = self._idle.get()
-        assert worker.stdin is not None
-        assert worker.stdout is not None
-        try:
-            send(worker.stdin, {**from_crystals(crystals), "settings": note(settings)})
-            answer = receive(worker.stdout)
-        except (EOFError, BrokenPipeError) as error:
-            raise AnchorError(
-                f"a process that relaxes crystals ended unexpectedly (exit code {worker.wait(timeout=10)})",
-                "its own message is above; out of memory? use fewer of them (run.workers=1) and resume",
-            ) from error
-        finally:
-            self._idle.put(worker)
-        if "error" in answer:
-            raise AnchorError(f"a process that relaxes crystals failed: {noted(answer['error'])}")
-        return Timed(to_relaxation(answer), *answer["seconds"].tolist())
+        executor = self._executor if self._on_cpu and len(parts) > 1 else self._here
+        task = partial(timed_relax, **settings)
+        done = iter(executor.results(task, parts, state=self._state, on_result=count))
+        return [_in_order(hands, [next(done) for _ in hands]) for hands in dealt]
 
 
-def cores() -> int:
-    """Cores that this process may use: a batch system often gives fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def load_again(name: str, checkpoint: str, dtype: str) -> Potential:
+    """A worker's own copy of a potential, the same to the last bit."""
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))  # as the executor has decided
+    potential = load_potential(name, dtype=dtype)
+    if potential.checkpoint_hash != checkpoint:
+        raise AnchorError(f"{name}: other weights here than in the process that asks")
+    return potential
 
 
 def deal(counts: Sequence[int], atoms: int) -> list[list[int]]:
@@ -164,7 +124,17 @@ def deal(counts: Sequence[int], atoms: int) -> list[list[int]]:
     return [sorted(part) for part in parts if part]
 
 
-def timed_relax(crystals: Crystals, potential: ModelInterface, **settings: Any) -> Timed:
+def _in_order(hands: Sequence[Sequence[int]], done: Sequence[Timed]) -> Timed:
+    """The parts of a batch as one, its rows as they were before they were dealt."""
+    order = np.argsort(np.concatenate([*hands, []]), kind="stable").astype(np.int64)
+    return Timed(
+        join([one.relaxation for one in done])[order],
+        sum(one.seconds for one in done),
+        sum(one.inside for one in done),
+    )
+
+
+def timed_relax(potential: ModelInterface, crystals: Crystals, **settings: Any) -> Timed:
     """One part, in this process."""
     began = time.perf_counter()
     with _inside(potential) as inside:
@@ -191,11 +161,3 @@ def _inside(potential: ModelInterface) -> Iterator[list[float]]:
     finally:
         for hook in hooks:
             hook.remove()
-
-
-def _end(worker: subprocess.Popen[bytes]) -> None:
-    worker.kill()
-    worker.wait()
-    for stream in (worker.stdin, worker.stdout):
-        if stream is not None:
-            stream.close()

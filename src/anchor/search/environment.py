@@ -26,7 +26,7 @@ from anchor.potentials.registry import load_potential
 from anchor.priors import Prior, is_learned, load_prior
 from anchor.reference.index import RdfIndex
 from anchor.reference.reference import Reference, load_reference
-from anchor.relax.parallel import Relaxer, cores
+from anchor.relax.parallel import Relaxer
 from anchor.reward.objectives import load_objective
 from anchor.reward.score import GroupScorer
 from anchor.search.identity import code_hash
@@ -64,7 +64,7 @@ class Environment:
         torch.set_num_threads(threads)
         reference = load_reference()
         # A potential that is given has no name to load it by in another process.
-        workers = 1 if potential is not None else config.run.workers or max(1, cores() // threads)
+        workers = 1 if potential is not None else config.run.workers
         potential = potential or load_potential(config.relax.potential, device=config.run.device)
         prior = prior or load_configured_prior(config.prior, device=config.run.device)
         hull = load_campaign_hull(config, potential)

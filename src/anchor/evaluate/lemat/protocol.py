@@ -37,7 +37,7 @@ from anchor.evaluate.lemat.diversity import (
 )
 from anchor.evaluate.lemat.hulls import NAMES, TableHull, hull_status, load_table_hull
 from anchor.evaluate.protocol import RELAXED, Mean, Metric, Protocol, Rate, Row
-from anchor.executors.killable import KillablePool
+from anchor.executors import Processes
 from anchor.gates.lemat import LematGate, space_group_number
 from anchor.hull.energies import single_point_chunks
 from anchor.hull.references import Kind, PotentialHull, load_hull
@@ -144,7 +144,7 @@ class LematProtocol(Protocol):
         self.hull_name, self.device = hull, device
         self.max_steps, self.fmax, self.as_published = max_steps, fmax, as_published
         self.least_potentials = 1 if as_published else min(2, len(self.names))
-        self.pool = KillablePool(seconds=pair_seconds)
+        self.pool = Processes(seconds=pair_seconds)
         self.gate = LematGate(as_published=as_published, pool=self.pool)
         self.matcher = StructureMatcher(ltol=LENGTH_TOLERANCE)
 

@@ -25,7 +25,7 @@ from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError, MissingDependencyError, nearest
 from anchor.evaluate.mattergen.official import official_metrics
 from anchor.evaluate.protocol import RELAXED, Mean, Metric, Protocol, Rate, Row
-from anchor.executors.killable import KillablePool
+from anchor.executors import Processes
 from anchor.gates.smact import composition_fault, structures_valid
 from anchor.hull.alex_mp import AlexMPHull, phases_from_file
 from anchor.hull.hull import SCORED
@@ -144,7 +144,7 @@ class MatterGenProtocol(Protocol):
         self.hull_kind: Kind = hull
         self.as_published = as_published
         self.matcher = DisorderedMatcher()
-        self.pool = KillablePool(seconds=pair_seconds)
+        self.pool = Processes(seconds=pair_seconds)
 
     @property
     def label(self) -> str:

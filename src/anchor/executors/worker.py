@@ -1,0 +1,57 @@
+"""A process that does what it is sent until its parent is gone: `anchor.executors.processes` starts it."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import threading
+import time
+import warnings
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any
+
+from anchor.errors import AnchorError
+from anchor.executors.base import IMPORTABLE, Outcome, State
+
+
+def end_with(parent: int) -> None:
+    """End at once when the parent process is gone, in the middle of an item, too."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
+
+
+def serve(pipe: Connection) -> None:
+    """Say of every task that it begins, and what became of it."""
+    made: dict[State, Any] = {}
+    while True:
+        message = pipe.recv_bytes()
+        try:  # imports what the task needs, and may load weights: not on the clock
+            function, item, state = pickle.loads(message)  # noqa: S301  # of our own parent
+            given = () if state is None else (state.value(made),)
+        except Exception as error:  # the parent raises it
+            pipe.send_bytes(pickle.dumps(("broken", failed("could not take its task", error, IMPORTABLE))))
+            continue
+        pipe.send_bytes(pickle.dumps(("started", None)))
+        try:
+            answer = pickle.dumps(("done", Outcome(function(*given, item))), pickle.HIGHEST_PROTOCOL)
+        except Exception as error:  # the border of the process: reported, never swallowed
+            answer = pickle.dumps(("done", failed("failed", error)))
+        pipe.send_bytes(answer)
+
+
+def failed(what: str, error: Exception, hint: str | None = None) -> Outcome[Any]:
+    """The outcome of an exception; one that is meant for people stays what it is."""
+    fault = f"{type(error).__name__}: {error}"
+    if not isinstance(error, AnchorError):
+        error = AnchorError(f"a worker process {what}: {fault}", hint)
+    return Outcome(fault=fault, error=error)
+
+
+if __name__ == "__main__":
+    threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
+    warnings.simplefilter("ignore")  # the parent's filters are not known here, and no one reads these
+    with suppress(EOFError, ConnectionError):  # the parent is gone
+        serve(Connection(int(sys.argv[1])))
