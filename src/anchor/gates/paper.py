@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from anchor.chemistry.charge import is_neutral
-from anchor.chemistry.composition import Compositions
-from anchor.chemistry.elements import SYMBOLS
+from anchor.chemistry.charge import ASSIGNED_ATOMS, is_neutral, neutral_assignment
+from anchor.chemistry.composition import MAX_ELEMENTS, Composition, Compositions, parse_formula
+from anchor.chemistry.elements import INDEX, SYMBOLS
 from anchor.crystals.crystals import Crystals
 from anchor.crystals.distances import Contacts, minimum_image_distances
 from anchor.gates.base import Verdicts
@@ -92,7 +92,7 @@ class PaperGate:
 
     def verdicts(self, crystals: Crystals, contacts: Contacts) -> Verdicts:
         bonds = check_bonds(crystals, self.thresholds, contacts=contacts)
-        charge_ok = check_charges(Compositions.from_crystals(crystals), self.oxidation_bounds)
+        charge_ok = _neutral_cells(crystals, self.oxidation_bounds)
         reasons = []
         for neutral, ok, ratio, pair in zip(charge_ok, bonds.ok, bonds.tightest, bonds.pair, strict=True):
             faults = [] if neutral else [NOT_NEUTRAL]
@@ -107,3 +107,20 @@ class PaperGate:
             "bonds_by_floor": passes_by_floor_only(crystals, self.table, floor=self.floor, contacts=contacts),
         }
         return Verdicts(charge_ok & bonds.ok, reasons, columns)
+
+
+def _neutral_cells(crystals: Crystals, bounds: Mapping[str, tuple[int, int]]) -> NDArray[np.bool_]:
+    """`check_charges` of the cells of crystals; those that no batch of compositions holds one by one."""
+    found = np.zeros(len(crystals), dtype=bool)
+    for i, crystal in enumerate(crystals):
+        numbers, counts = np.unique(crystal.numbers, return_counts=True)
+        cell = Composition(tuple(SYMBOLS[z] for z in numbers), tuple(counts.tolist()))
+        if cell.k <= MAX_ELEMENTS and all(symbol in INDEX for symbol in cell.elements):
+            found[i] = check_charges(Compositions.from_list([cell]), bounds)[0]
+            continue
+        if cell.n_atoms > ASSIGNED_ATOMS:
+            cell = parse_formula(cell.formula)
+        found[i] = (
+            cell.n_atoms <= ASSIGNED_ATOMS and neutral_assignment(cell.elements, cell.counts) is not None
+        )
+    return found

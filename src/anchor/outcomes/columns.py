@@ -165,6 +165,16 @@ def column(name: str) -> Column:
     raise AnchorError(f"there is no column '{name}'", nearest(name, COLUMNS))
 
 
+def declare(new: Column) -> None:
+    """Add a column of one's own, such as that of a further protocol.
+
+    Raises:
+        AnchorError: Its name is taken.
+    """
+    if COLUMNS.setdefault(new.name, new) != new:
+        raise AnchorError(f"there is a column '{new.name}' already: {COLUMNS[new.name].about}")
+
+
 def above(hull: str) -> str:
     """Column of the energy above one hull by its name ('dft', 'potential', …)."""
     return ABOVE_EACH.replace("*", hull)

@@ -11,10 +11,12 @@ from math import gcd
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anchor.chemistry.composition import Composition
 from anchor.chemistry.elements import NUMBER
 from anchor.crystals.crystals import Crystals
+from anchor.outcomes.table import Outcomes
 from anchor.priors import Prior
 
 BLOCK = 64
@@ -26,8 +28,8 @@ Query = Literal["cell", "reduced", "free"]
 
 def realise_block(
     prior: Prior, compositions: Sequence[Composition | None], *, seed: int, block: int, query: Query
-) -> list[tuple[Crystals | None, str]]:
-    """A crystal (a batch of one) for each composition, or None and why.
+) -> Outcomes:
+    """A row for each composition: its crystal, or the reason why there is none.
 
     Args:
         prior: Frozen.
@@ -37,30 +39,32 @@ def realise_block(
         query: What is asked for.
     """
     reasons = ["" if c is None else unanswerable(prior, c, query) for c in compositions]
-    asked = [c if c is not None and not why else None for c, why in zip(compositions, reasons, strict=True)]
-    someone = next((c for c in asked if c is not None), None)
-    if someone is None:
-        return [(None, why) for why in reasons]
-    # Who cannot be asked for keeps its place, taken by another whose crystal is thrown away: otherwise the
-    # random numbers of all that follow would depend on which prior is asked.
-    places = [c if c is not None else someone for c in asked]
-    try:
-        made = list(_sample(prior, places, seed, block, query))
-    except Exception as first:  # others' code; reported, and everyone else gets a crystal
-        if len(places) == 1:
-            return [(None, f"the prior {prior.name} failed: {first!r}")]
-        return [
-            _alone(prior, c, i, len(places), seed, block, query) if c is not None else (None, why)
-            for i, (c, why) in enumerate(zip(asked, reasons, strict=True))
-        ]
-    return [_sound(prior, made[i]) if c is not None else (None, reasons[i]) for i, c in enumerate(asked)]
+    asked = {i: c for i, c in enumerate(compositions) if c is not None and not reasons[i]}
+    answers = Crystals.empty()
+    if asked:
+        # Who cannot be asked for keeps its place, taken by another whose crystal is thrown away: otherwise
+        # the random numbers of all that follow would depend on which prior is asked.
+        someone = next(iter(asked.values()))
+        places = [asked.get(i, someone) for i in range(len(compositions))]
+        try:
+            answers = _sample(prior, places, seed, block, query)[list(asked)]
+        except Exception:  # others' code; reported, and everyone else gets a crystal
+            single = {i: _alone(prior, c, i, len(places), seed, block, query) for i, c in asked.items()}
+            for i, one in single.items():
+                reasons[i] = one if isinstance(one, str) else ""
+            answers = Crystals.concatenate(one for one in single.values() if isinstance(one, Crystals))
+    at = np.array([i for i in asked if not reasons[i]], dtype=np.int64)
+    finite = _finite(answers)
+    for i in at[~finite].tolist():
+        reasons[i] = f"the prior {prior.name} gave coordinates that are not finite"
+    found = Outcomes.blank(len(compositions)).with_columns(reason=[why or None for why in reasons])
+    return found.with_crystals(answers[np.flatnonzero(finite)], at[finite])
 
 
-def _sound(prior: Prior, crystal: Crystals) -> tuple[Crystals | None, str]:
-    """A crystal, unless its numbers are none."""
-    if np.isfinite(crystal.frac).all() and np.isfinite(crystal.lattice).all():
-        return crystal, ""
-    return None, f"the prior {prior.name} gave coordinates that are not finite"
+def _finite(crystals: Crystals) -> NDArray[np.bool_]:
+    """Which crystals have numbers only.  # [n]"""
+    wrong = np.bincount(crystals.owner, ~np.isfinite(crystals.frac).all(axis=1), minlength=len(crystals))
+    return (wrong == 0) & np.isfinite(crystals.lattice).all(axis=(1, 2))
 
 
 def unanswerable(prior: Prior, composition: Composition, query: Query) -> str:
@@ -93,9 +97,9 @@ def _sample(
 
 def _alone(
     prior: Prior, composition: Composition, place: int, size: int, seed: int, block: int, query: Query
-) -> tuple[Crystals | None, str]:
-    """One composition with the random numbers of its place, after its block failed."""
+) -> Crystals | str:
+    """One composition with the random numbers of its place, after its block failed; or what went wrong."""
     try:
-        return _sound(prior, _sample(prior, [composition] * size, seed, block, query)[place])
+        return _sample(prior, [composition] * size, seed, block, query)[place]
     except Exception as error:  # the border to a prior of anyone
-        return None, f"the prior {prior.name} failed: {error!r}"
+        return f"the prior {prior.name} failed: {error!r}"
