@@ -9,7 +9,7 @@ from toy_protocol import ToyProtocol
 
 from anchor.errors import InputError
 from anchor.evaluate.compare import compare, paired_differences
-from anchor.evaluate.outputs import Evaluation
+from anchor.evaluate.outputs import FinishedEvaluation
 from anchor.evaluate.render import difference_rows, document, latex, markdown, stacked_cells, table_csv
 from anchor.evaluate.run import evaluate
 from anchor.evaluate.sources import find_source
@@ -19,7 +19,7 @@ SOURCE = "formulas:NaCl,MgO,ZnS,CaF2,LiF,NaCl"
 
 
 @pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Evaluation]:
+def three(tmp_path_factory: pytest.TempPathFactory) -> dict[str, FinishedEvaluation]:
     """The same compositions by two priors, and once under another gate."""
     folder = tmp_path_factory.mktemp("three")
     made = {}
@@ -31,23 +31,23 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Evaluation]:
     return made
 
 
-def faked(evaluation: Evaluation, label: str, **means: float | None) -> Evaluation:
+def faked(evaluation: FinishedEvaluation, label: str, **means: float | None) -> FinishedEvaluation:
     """An evaluation with other means."""
     metrics = {
         name: {**found, "mean": means.get(name, found["mean"])}
         for name, found in evaluation.summary["metrics"].items()
     }
-    return Evaluation(evaluation.folder, {**evaluation.summary, "label": label, "metrics": metrics})
+    return FinishedEvaluation(evaluation.folder, {**evaluation.summary, "label": label, "metrics": metrics})
 
 
-def test_other_footers_are_never_ranked_together(three: dict[str, Evaluation]) -> None:
+def test_other_footers_are_never_ranked_together(three: dict[str, FinishedEvaluation]) -> None:
     groups = compare(list(three.values()))
     assert [[e.label[0] for e in g.evaluations] for g in groups] == [["a", "b"], ["c"]]
-    assert all(entry.rank == 0 for row in groups[1].entries for entry in row)
+    assert all(cell.rank == 0 for row in groups[1].cells for cell in row)
     assert groups[0].footer["gate"] != groups[1].footer["gate"]
 
 
-def test_best_and_second_best_with_ties_and_gaps(three: dict[str, Evaluation]) -> None:
+def test_best_and_second_best_with_ties_and_gaps(three: dict[str, FinishedEvaluation]) -> None:
     base = three["a"]
     rows = [
         faked(base, name, dense=dense, volume=volume)
@@ -55,14 +55,14 @@ def test_best_and_second_best_with_ties_and_gaps(three: dict[str, Evaluation]) -
     ]
     (group,) = compare(rows)
     names = [metric.name for metric in group.metrics]
-    dense = [row[names.index("dense")].rank for row in group.entries]
-    volume = [row[names.index("volume")].rank for row in group.entries]
+    dense = [row[names.index("dense")].rank for row in group.cells]
+    volume = [row[names.index("volume")].rank for row in group.cells]
     assert dense == [2, 1, 1, 0]  # high is good, equal ones share
     assert volume == [0, 0, 1, 2]  # low is good, a missing value is never ranked
-    assert {row[names.index("failed")].rank for row in group.entries} == {0}  # not to be ranked
+    assert {row[names.index("failed")].rank for row in group.cells} == {0}  # not to be ranked
 
 
-def test_numbers_are_means_with_spread_and_counts(three: dict[str, Evaluation]) -> None:
+def test_numbers_are_means_with_spread_and_counts(three: dict[str, FinishedEvaluation]) -> None:
     found = three["a"].summary["metrics"]["unique"]
     assert (found["pooled"]["k"], found["pooled"]["n"]) == (10, 12)
     assert found["mean"] == pytest.approx(5 / 6)
@@ -70,7 +70,7 @@ def test_numbers_are_means_with_spread_and_counts(three: dict[str, Evaluation]) 
     assert "83.3 ± 0.0 (10/12)" in markdown(compare([three["a"]]))
 
 
-def test_formats(three: dict[str, Evaluation]) -> None:
+def test_formats(three: dict[str, FinishedEvaluation]) -> None:
     groups = compare(list(three.values()))
     text = markdown(groups)
     assert text.count("| --- |") == 2
@@ -88,16 +88,18 @@ def test_formats(three: dict[str, Evaluation]) -> None:
     assert rows[0]["seeds"] == [0, 1]
 
 
-def test_terminal_cells_are_narrow_and_two_rows_have_no_second_best(three: dict[str, Evaluation]) -> None:
+def test_terminal_cells_are_narrow_and_two_rows_have_no_second_best(
+    three: dict[str, FinishedEvaluation],
+) -> None:
     (group,) = compare([three["a"], three["b"]])
     rows = stacked_cells(group)
     assert rows[0][:2] == ["a & templates", "12"]
     assert rows[0][3] == "83.3*\n±0.0\n10"
     assert max(len(line) for row in rows for cell in row[1:] for line in cell.split("\n")) <= 7
-    assert {entry.rank for row in group.entries for entry in row} <= {0, 1}
+    assert {cell.rank for row in group.cells for cell in row} <= {0, 1}
 
 
-def test_paired_differences_count_pairs(three: dict[str, Evaluation]) -> None:
+def test_paired_differences_count_pairs(three: dict[str, FinishedEvaluation]) -> None:
     one, other = three["a"], three["b"]
     found = paired_differences(one, other)
     a, b = ([row["dense"] for row in e.rows()] for e in (one, other))
@@ -111,7 +113,7 @@ def test_paired_differences_count_pairs(three: dict[str, Evaluation]) -> None:
     assert labels == ["Dense", "Unique", "Volume"]
 
 
-def test_what_is_no_pair_is_refused(three: dict[str, Evaluation], tmp_path: Path) -> None:
+def test_what_is_no_pair_is_refused(three: dict[str, FinishedEvaluation], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="judged differently: gate"):
         paired_differences(three["b"], three["c"])
     options = {"n": None, "prior": load_prior("random")}

@@ -15,7 +15,7 @@ from toy_protocol import ToyProtocol
 
 from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError, InputError
-from anchor.evaluate.outputs import Evaluation
+from anchor.evaluate.outputs import FinishedEvaluation
 from anchor.evaluate.run import evaluate
 from anchor.evaluate.sources import find_source
 from anchor.formats import write
@@ -33,7 +33,7 @@ def files(tmp_path: Path, small: Crystals) -> Path:
     return tmp_path / "in"
 
 
-def run(files: Path, out: Path, **options) -> Evaluation:  # type: ignore[no-untyped-def]
+def run(files: Path, out: Path, **options) -> FinishedEvaluation:  # type: ignore[no-untyped-def]
     return evaluate(find_source([str(files)]), ToyProtocol(**options), out, n=None, seeds=[0])
 
 
@@ -103,7 +103,7 @@ def test_killed_in_the_middle_and_resumed(files: Path, tmp_path: Path) -> None:
     assert process.wait() == -signal.SIGKILL
     assert not (out / "summary.json").exists()
     with pytest.raises(InputError, match="no summary") as caught:
-        Evaluation.load(out)
+        FinishedEvaluation.load(out)
     assert "not finished" in str(caught.value.hint)
     resumed = run(files, out)
     for name in OUTPUTS:

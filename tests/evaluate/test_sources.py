@@ -5,6 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from anchor.chemistry.composition import Composition, parse_formula
+from anchor.chemistry.elements import SYMBOLS
 from anchor.chemistry.spaces import sample_neutral
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
@@ -15,7 +17,7 @@ from anchor.reference.reference import load_reference
 
 
 def cells(source, seed: int = 0, n: int | None = None) -> list[str | None]:  # type: ignore[no-untyped-def]
-    return [None if p.composition is None else str(p.composition) for p in source.draw(seed, n)]
+    return [row["cell"] for row in source.draw(seed, n).rows()]
 
 
 def test_untrained_sources_draw_the_papers_measures() -> None:
@@ -25,8 +27,8 @@ def test_untrained_sources_draw_the_papers_measures() -> None:
     assert find_source(["neutral"]).identity["measure"] == "formulas"
     assert find_source(["random"]).identity["measure"] == "hierarchical"
     assert flat.kind == "compositions"
-    few = find_source(["random"], elements=["H", "O", "N", "C"]).draw(0, 20)
-    assert all(set(p.composition.elements) <= {"H", "O", "N", "C"} for p in few)
+    few = cells(find_source(["random"], elements=["H", "O", "N", "C"]), 0, 20)
+    assert all(set(parse_formula(cell).elements) <= {"H", "O", "N", "C"} for cell in few)
     with pytest.raises(InputError, match="'flatt' is not a measure"):
         find_source(["random:flatt"])
 
@@ -37,7 +39,8 @@ def test_the_shipped_policy_keeps_to_its_elements_unless_told() -> None:
     assert cells(trained, 1, 8) != cells(trained, 2, 8)
     assert "Pm" not in trained.identity["space"]["elements"]
     from_few = find_source(["default"], elements=["Li", "O", "Fe", "P"])
-    assert all(set(p.composition.elements) <= {"Li", "O", "Fe", "P"} for p in from_few.draw(0, 8))
+    few = [set(parse_formula(cell).elements) for cell in cells(from_few, 0, 8)]
+    assert all(elements <= {"Li", "O", "Fe", "P"} for elements in few)
 
 
 def test_formulas_from_a_list_and_a_file(tmp_path: Path) -> None:
@@ -45,8 +48,8 @@ def test_formulas_from_a_list_and_a_file(tmp_path: Path) -> None:
     path = tmp_path / "wanted.csv"
     path.write_text("formula,note\nLiFePO4,olivine\n\nXx2,no element\n# remark\nZnS\n")
     found = find_source([f"formulas:{path}"]).draw(0, None)
-    assert [p.composition and str(p.composition) for p in found] == ["LiFePO4", None, "ZnS"]
-    assert "Xx2" in found[1].reason
+    assert [row["cell"] for row in found.rows()] == ["LiFePO4", None, "ZnS"]
+    assert "Xx2" in found.texts("reason")[1]
     assert cells(find_source([f"formulas:{path}"]), n=1) == ["LiFePO4"]
     with pytest.raises(InputError, match="no file"):
         find_source(["formulas:missing.txt"])
@@ -59,12 +62,14 @@ def test_structures_keep_a_row_even_unread(tmp_path: Path, small: Crystals) -> N
     names = [str(path) for path in sorted(tmp_path.iterdir())]
 
     def readable(n: int | None) -> list[bool]:
-        return [p.composition is not None for p in find_source(names).draw(0, n)]
+        found = find_source(names).draw(0, n)
+        assert found.has.tolist() == [cell != "" for cell in found.texts("cell")]
+        return found.has.tolist()
 
     found = find_source(names).draw(0, None)
     assert readable(None) == [True] * 5 + [False]
-    assert "b_bad.cif" in found[-1].file
-    assert found[-1].reason
+    assert "b_bad.cif" in found.texts("file")[-1]
+    assert [bool(why) for why in found.texts("reason")] == [False] * 5 + [True]
     assert readable(4) == [True] * 3 + [False]  # the first four entries: three good ones and the bad one
     assert readable(5) == [True] * 4 + [False]
     assert readable(3) == [True] * 3
@@ -83,10 +88,10 @@ def test_folders_of_generators_are_not_read_twice(tmp_path: Path, small: Crystal
 def test_all_frames_of_every_format_are_read(tmp_path: Path, small: Crystals, name: str) -> None:
     write(tmp_path / name, small[:5])
     source = find_source([str(tmp_path / name)])
-    proposals = source.draw(0, None)
+    found = source.draw(0, None)
     assert source.kind == "structures"
     assert source.seeds == (0,)
-    assert [p.composition.formula for p in proposals] == small[:5].formulas
+    assert found.texts("formula") == found.crystals.formulas == small[:5].formulas
 
 
 def test_files_as_seeds_and_their_compositions(tmp_path: Path, small: Crystals) -> None:
@@ -100,7 +105,7 @@ def test_files_as_seeds_and_their_compositions(tmp_path: Path, small: Crystals) 
     stripped = find_source([f"compositions-of:{files[1]}"])
     assert stripped.kind == "compositions"
     assert cells(stripped, 5) == cells(apart, 1)  # one set serves every seed
-    assert all(p.crystal is None for p in stripped.draw(0, None))
+    assert not stripped.draw(0, None).has.any()
     assert find_source([f"compositions-of:{','.join(files)}"], each_a_seed=True).seeds == (0, 1)
 
 
@@ -115,9 +120,9 @@ def test_changed_files_have_another_identity(tmp_path: Path, small: Crystals) ->
 def test_self_test_draws_reference_crystals() -> None:
     found = find_source(["self-test"]).draw(0, 5)
     reference = load_reference()
-    where = np.flatnonzero(reference.ids == found[2].file)
-    assert found[2].composition.formula == reference.formulas[where[0]]
-    assert len({p.file for p in find_source(["self-test"]).draw(0, None)}) == 200
+    where = np.flatnonzero(reference.ids == found.texts("file")[2])
+    assert found.texts("formula")[2] == found.crystals.formulas[2] == reference.formulas[where[0]]
+    assert len(set(find_source(["self-test"]).draw(0, None).texts("file"))) == 200
 
 
 def test_unknown_sources_are_named() -> None:
@@ -128,3 +133,12 @@ def test_unknown_sources_are_named() -> None:
         find_source(["missing.cif"])
     with pytest.raises(InputError, match="no structures to strip"):
         find_source(["compositions-of:random"])
+
+
+def test_every_cell_reads_back_as_it_was_drawn() -> None:
+    """Sources hand compositions on as text: any two symbols side by side mean the same two again."""
+    for first in SYMBOLS[1:]:
+        for second in SYMBOLS[1:]:
+            if first != second:
+                cell = Composition((first, second), (1, 3))
+                assert parse_formula(str(cell)) == cell

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from anchor.crystals.crystals import Crystals
-from anchor.evaluate.protocol import RELAXED, Mean, Metric, Protocol, Rate, Row
+from anchor.evaluate.protocol import Mean, Metric, Protocol, Rate
+from anchor.outcomes.columns import Column, declare
+from anchor.outcomes.table import Outcomes
+
+declare(Column("dense", "bool", "less than the limit"))
+declare(Column("volume_a3_per_atom", "float", "Å³ per atom"))
 
 
 class ToyProtocol(Protocol):
@@ -25,38 +31,38 @@ class ToyProtocol(Protocol):
         self.limit, self.swell, self.die_after, self.seconds = limit, swell, die_after, seconds
         self.measured = 0
 
-    def measure(self, crystals: Crystals) -> list[Row]:
-        rows: list[Row] = []
-        for crystal in crystals:
+    def measure(self, crystals: Crystals) -> Outcomes:
+        for _ in range(len(crystals)):
             if self.measured == self.die_after:
                 raise KeyboardInterrupt
             self.measured += 1
             time.sleep(self.seconds)
-            if 1 in crystal.numbers:
-                rows.append({"status": "failed", "reason": "hydrogen"})
-                continue
-            swollen = crystal.replace(lattice=crystal.lattice * self.swell)
-            rows.append({"volume_a3_per_atom": float(swollen.volume[0] / swollen.n_atoms), RELAXED: swollen})
-        return rows
+        swollen = crystals.replace(lattice=crystals.lattice * self.swell)
+        hydrogen = np.bincount(crystals.owner, crystals.numbers == 1, minlength=len(crystals)) > 0
+        return (
+            Outcomes.of(swollen)
+            .with_columns(
+                status=["failed" if it else None for it in hydrogen],
+                reason=["hydrogen" if it else None for it in hydrogen],
+            )
+            .keep_crystals(~hydrogen)
+            .with_crystal_columns(volume_a3_per_atom=(swollen.volume / swollen.counts)[~hydrogen])
+        )
 
-    def flag(
-        self, rows: Sequence[Row], raw: Sequence[Crystals | None], relaxed: Sequence[Crystals | None]
-    ) -> list[Row]:
-        assert len(rows) == len(raw) == len(relaxed)
-        seen: set[str | None] = {None}
-        flags = []
-        for row, crystal in zip(rows, relaxed, strict=True):
-            dense = crystal is not None and row["volume_a3_per_atom"] < self.limit
-            flags.append({"dense": dense, "unique": row["formula"] not in seen})
-            seen.add(row["formula"])
-        return flags
+    def flag(self, drawn: Outcomes, measured: Outcomes) -> Outcomes:
+        assert drawn.n == measured.n
+        formulas = measured.texts("formula")
+        return measured.with_columns(
+            dense=measured.has & (measured.numbers("volume_a3_per_atom") < self.limit),
+            unique=[f != "" and formulas.index(f) == i for i, f in enumerate(formulas)],
+        )
 
-    def metrics(self, rows: Sequence[Row]) -> dict[str, Rate | Mean]:
+    def metrics(self, table: Outcomes) -> dict[str, Rate | Mean]:
         return {
-            "dense": Rate.of(row["dense"] for row in rows),
-            "unique": Rate.of(row["unique"] for row in rows),
-            "failed": Rate.of(row["status"] == "failed" for row in rows),
-            "volume": Mean.of(row["volume_a3_per_atom"] for row in rows),
+            "dense": Rate.of(table.flags("dense")),
+            "unique": Rate.of(table.flags("unique")),
+            "failed": Rate.of(table.where("status", "failed")),
+            "volume": Mean.of(table.numbers("volume_a3_per_atom")),
         }
 
     def footer(self) -> dict[str, str]:

@@ -123,10 +123,6 @@ def test_polymorphs_of_the_reference_against_pymatgen() -> None:
     assert 0 < sum(answers) < len(answers)
 
 
-def singles(structures: list[Structure]) -> list[Crystals]:
-    return [Crystals.from_structures(s) for s in structures]
-
-
 def test_first_of_kind_in_order_and_by_formula(pool: Processes) -> None:
     structures = [
         layered("ABAB"),
@@ -135,9 +131,8 @@ def test_first_of_kind_in_order_and_by_formula(pool: Processes) -> None:
         layered("NNCC", 5.6),
         layered("CNCN", 5.6),
     ]
-    crystals = [*singles(structures[:3]), None, *singles(structures[3:])]
-    first, faults = first_of_kind(crystals, DisorderedMatcher(), pool)
-    assert first == [0, 1, 0, None, 4, 1]
+    first, faults = first_of_kind(Crystals.from_structures(structures), DisorderedMatcher(), pool)
+    assert first.tolist() == [0, 1, 0, 3, 1]
     assert not faults
 
 
@@ -146,7 +141,7 @@ def test_reference_crystals_are_found_in_the_reference(pool: Processes) -> None:
     reference = load_reference()
     rows = np.flatnonzero(reference.formulas == "CuAu").tolist()  # two orderings
     nowhere = layered("AABABBBB")
-    crystals = [*reference.crystals[rows], Crystals.from_structures(nowhere)]
+    crystals = Crystals.concatenate([reference.crystals[rows], Crystals.from_structures(nowhere)])
     found, faults = matches_in(crystals, known, DisorderedMatcher(), pool)
     for i, row in enumerate(rows):
         assert reference.ids[row] in found[i]
@@ -169,9 +164,9 @@ def test_a_hang_is_killed_and_harms_no_other_pair() -> None:
     matcher = HangingMatcher(volume=(salts[2].volume + salts[0].volume) / 2)  # hangs on the third alone
     known = KnownStructures(Crystals.from_structures([salts[0]]), ["one"], ["NaCl"], "one salt")
     with Processes(workers=1, seconds=2.0) as pool:
-        first, faults = first_of_kind(singles(salts), matcher, pool)
-        assert first == [0, 0, 2, 0]
+        first, faults = first_of_kind(Crystals.from_structures(salts), matcher, pool)
+        assert first.tolist() == [0, 0, 2, 0]
         assert faults == {2: "killed after 2 s"}
-        found, faults = matches_in(singles(salts[1:3]), known, matcher, pool)
+        found, faults = matches_in(Crystals.from_structures(salts[1:3]), known, matcher, pool)
     assert found == [["one"], []]
     assert faults == {1: "killed after 2 s"}

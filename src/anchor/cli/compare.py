@@ -12,7 +12,7 @@ from anchor.cli.common import JsonFlag, emit, print_table
 from anchor.errors import InputError
 
 if TYPE_CHECKING:
-    from anchor.evaluate.outputs import Evaluation
+    from anchor.evaluate.outputs import FinishedEvaluation
 
 
 def compare(
@@ -36,9 +36,9 @@ def compare(
     """
     from anchor.evaluate import render
     from anchor.evaluate.compare import compare as group_and_rank
-    from anchor.evaluate.outputs import Evaluation
+    from anchor.evaluate.outputs import FinishedEvaluation
 
-    evaluations = [Evaluation.load(folder) for folder in folders]
+    evaluations = [FinishedEvaluation.load(folder) for folder in folders]
     if paired:
         _paired(evaluations, json or format == "json")
         return
@@ -60,7 +60,7 @@ def compare(
         typer.echo(f"{render.LEGEND['table']}; ± is the standard deviation over seeds, then the count of N")
 
 
-def _paired(evaluations: list[Evaluation], json: bool) -> None:
+def _paired(evaluations: list[FinishedEvaluation], json: bool) -> None:
     from dataclasses import asdict
 
     from anchor.evaluate.compare import paired_differences

@@ -15,7 +15,7 @@ from anchor.cli.common import JsonFlag, emit, print_table
 from anchor.errors import InputError
 
 if TYPE_CHECKING:
-    from anchor.evaluate.outputs import Evaluation
+    from anchor.evaluate.outputs import FinishedEvaluation
     from anchor.evaluate.protocol import Protocol
     from anchor.evaluate.sources import Source
 
@@ -140,7 +140,7 @@ def evaluate(
       anchor evaluate self-test --protocol internal -n 200
     """
     from anchor.config import Config, load_config
-    from anchor.evaluate.realise import Lowest
+    from anchor.evaluate.answer import Lowest
     from anchor.evaluate.registry import load_protocol
     from anchor.evaluate.run import evaluate as run
     from anchor.evaluate.sources import find_source
@@ -275,7 +275,7 @@ class _Lines:
             print(text, file=sys.stderr, flush=True)
 
 
-def _show(done: Evaluation) -> None:
+def _show(done: FinishedEvaluation) -> None:
     from anchor.evaluate.compare import compare
     from anchor.evaluate.render import heading, number
 
@@ -289,8 +289,8 @@ def _show(done: Evaluation) -> None:
     print_table(
         ["metric", "value", "95 % interval"],
         (
-            [heading(metric), number(metric, entry), _interval(metric.show, entry.low, entry.high)]
-            for metric, entry in zip(group.metrics, group.entries[0], strict=True)
+            [heading(metric), number(metric, cell), _interval(metric.show, cell.low, cell.high)]
+            for metric, cell in zip(group.metrics, group.cells[0], strict=True)
         ),
         title=f"{done.label}, seeds {', '.join(map(str, summary['seeds']))}",
     )
@@ -306,20 +306,20 @@ def _interval(show: str, low: float | None, high: float | None) -> str:
     return f"{100 * low:.1f} – {100 * high:.1f}" if show == "percent" else f"{low:.3f} – {high:.3f}"
 
 
-def _official(judge: Protocol, done: Evaluation) -> list[tuple[str, float | None, float | None]]:
+def _official(judge: Protocol, done: FinishedEvaluation) -> list[tuple[str, float | None, float | None]]:
     """Every metric by us and by the installed package, on the same structures of all seeds."""
     from anchor.evaluate.mattergen.official import side_by_side
     from anchor.evaluate.mattergen.protocol import MatterGenProtocol
-    from anchor.evaluate.store import CRYSTAL, Store
+    from anchor.evaluate.store import Store
+    from anchor.outcomes.table import Outcomes
 
     assert isinstance(judge, MatterGenProtocol)
     store = Store(done.folder)
-    drawn = [row[CRYSTAL] for seed in done.summary["seeds"] for row in store.rows("drawn", seed)]
-    theirs = judge.official([crystal for crystal in drawn if crystal is not None])
-    return side_by_side(judge.metrics(done.rows()), theirs)
+    drawn = Outcomes.concatenate(store.table("drawn", seed) for seed in done.summary["seeds"])
+    return side_by_side(judge.metrics(Outcomes.from_rows(done.rows())), judge.official(drawn.crystals))
 
 
-def _failures(judge: Protocol, done: Evaluation) -> list[dict[str, Any]]:
+def _failures(judge: Protocol, done: FinishedEvaluation) -> list[dict[str, Any]]:
     """Known crystals that a protocol does not find valid, and why."""
     return [
         {"file": row["file"], "formula": row["formula"], "why": why}
@@ -328,7 +328,7 @@ def _failures(judge: Protocol, done: Evaluation) -> list[dict[str, Any]]:
     ]
 
 
-def _show_failures(failures: list[dict[str, Any]], done: Evaluation) -> None:
+def _show_failures(failures: list[dict[str, Any]], done: FinishedEvaluation) -> None:
     from collections import Counter
 
     total = done.summary["read"]["rows"]

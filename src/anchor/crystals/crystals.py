@@ -78,6 +78,12 @@ class Crystals:
         return np.abs(np.linalg.det(self.lattice))
 
     @property
+    def finite(self) -> NDArray[np.bool_]:
+        """Which crystals have numbers only.  # [n]"""
+        wrong = np.bincount(self.owner, ~np.isfinite(self.frac).all(axis=1), minlength=len(self))
+        return (wrong == 0) & np.isfinite(self.lattice).all(axis=(1, 2))
+
+    @property
     def formulas(self) -> list[str]:
         """Reduced formula of each crystal, as pymatgen writes it."""
         return self.compositions.formulas

@@ -8,12 +8,12 @@ from typing import Any
 
 from anchor.errors import InputError
 from anchor.evaluate.bootstrap import Difference, paired_difference
-from anchor.evaluate.outputs import Evaluation
-from anchor.evaluate.protocol import Metric, Row
+from anchor.evaluate.outputs import FinishedEvaluation
+from anchor.evaluate.protocol import Metric
 
 
 @dataclass(frozen=True)
-class Entry:
+class Cell:
     """One number of the comparison.
 
     Attributes:
@@ -43,16 +43,16 @@ class Group:
         footer: Gate, potential, hull, relaxation, novelty reference: what made the numbers.
         metrics: Columns.
         evaluations: Rows.
-        entries: Cells.  # [row][column]
+        cells: Numbers.  # [row][column]
     """
 
     footer: dict[str, str]
     metrics: list[Metric]
-    evaluations: list[Evaluation]
-    entries: list[list[Entry]]
+    evaluations: list[FinishedEvaluation]
+    cells: list[list[Cell]]
 
 
-def compare(evaluations: Sequence[Evaluation], *, every_metric: bool = False) -> list[Group]:
+def compare(evaluations: Sequence[FinishedEvaluation], *, every_metric: bool = False) -> list[Group]:
     """Group evaluations by footer, in the order given, and rank each metric within its group.
 
     Args:
@@ -67,38 +67,37 @@ def compare(evaluations: Sequence[Evaluation], *, every_metric: bool = False) ->
     for footer in footers:
         members = [e for e in evaluations if e.footer == footer]
         metrics = [m for m in members[0].metrics if m.headline or every_metric]
-        columns = [_ranked(metric, [_entry(e, metric) for e in members]) for metric in metrics]
+        columns = [_ranked(metric, [_cell(e, metric) for e in members]) for metric in metrics]
         groups.append(Group(footer, metrics, members, [list(row) for row in zip(*columns, strict=True)]))
     return groups
 
 
-def _entry(evaluation: Evaluation, metric: Metric) -> Entry:
+def _cell(evaluation: FinishedEvaluation, metric: Metric) -> Cell:
     found: dict[str, Any] = evaluation.summary["metrics"].get(metric.name)
     if found is None:  # an older version's file
-        return Entry(None, None, None, 0, None, None)
+        return Cell(None, None, None, 0, None, None)
     pooled = found["pooled"]
-    return Entry(found["mean"], found["std"], pooled.get("k"), pooled["n"], pooled["low"], pooled["high"])
+    return Cell(found["mean"], found["std"], pooled.get("k"), pooled["n"], pooled["low"], pooled["high"])
 
 
-def _ranked(metric: Metric, entries: list[Entry]) -> list[Entry]:
+def _ranked(metric: Metric, cells: list[Cell]) -> list[Cell]:
     """Mark best and, of three or more, second best; equal values share a rank, a missing one has none.
 
     Counts are compared between evaluations of equal size only.
     """
-    fair = metric.show != "count" or len({entry.n for entry in entries}) == 1
-    if metric.better is None or len(entries) < 2 or not fair:
-        return entries
-    values = {entry.mean for entry in entries if entry.mean is not None}
+    fair = metric.show != "count" or len({cell.n for cell in cells}) == 1
+    if metric.better is None or len(cells) < 2 or not fair:
+        return cells
+    values = {cell.mean for cell in cells if cell.mean is not None}
     order = sorted(values, reverse=metric.better == "high")
-    marked = order[: 2 if len(entries) > 2 else 1]
+    marked = order[: 2 if len(cells) > 2 else 1]
     rank = {value: place for place, value in enumerate(marked, start=1)}
     return [
-        Entry(**{**vars(entry), "rank": 0 if entry.mean is None else rank.get(entry.mean, 0)})
-        for entry in entries
+        Cell(**{**vars(cell), "rank": 0 if cell.mean is None else rank.get(cell.mean, 0)}) for cell in cells
     ]
 
 
-def paired_differences(first: Evaluation, second: Evaluation) -> dict[str, Difference]:
+def paired_differences(first: FinishedEvaluation, second: FinishedEvaluation) -> dict[str, Difference]:
     """First − second of every metric that is a column of the table, over pairs of the same composition.
 
     Raises:
@@ -138,5 +137,5 @@ def paired_differences(first: Evaluation, second: Evaluation) -> dict[str, Diffe
     return found
 
 
-def _by_place(rows: Sequence[Row]) -> dict[tuple[int, int], Row]:
+def _by_place(rows: Sequence[dict[str, Any]]) -> dict[tuple[int, int], dict[str, Any]]:
     return {(row["seed"], row["index"]): row for row in rows}

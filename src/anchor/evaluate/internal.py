@@ -6,43 +6,38 @@ and novelty act on the relaxed structure; the search's history plays no part.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 
-from anchor.chemistry.composition import Compositions
-from anchor.chemistry.elements import SYMBOLS
-from anchor.config import Config, Evaluation
+from anchor.config import Config
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError, nearest
-from anchor.evaluate.protocol import RELAXED, Mean, Metric, Protocol, Rate, Row
-from anchor.gates.lemat import LematGate
-from anchor.gates.paper import check_bonds, check_charges
+from anchor.evaluate.protocol import Mean, Metric, Protocol, Rate
 from anchor.hull.alex_mp import AlexMPHull, phases_from_file
 from anchor.hull.references import Kind, PotentialHull, load_hull
-from anchor.outcomes.tally import Tally
+from anchor.outcomes.checks import Checks
+from anchor.outcomes.columns import ABOVE, ENERGY, METASTABLE_BELOW, NOVEL_ABOVE, STABLE_BELOW
+from anchor.outcomes.judge import FAILED, NOT_SCORED, Judge, Relaxing
+from anchor.outcomes.table import Outcomes
+from anchor.outcomes.tally import NAMES, TALLY_COLUMNS, Tally
 from anchor.potentials.base import Potential
 from anchor.potentials.registry import load_potential
 from anchor.reference.reference import Reference, load_reference
 from anchor.relax.engine import Optimizer
 from anchor.reward.novelty import adaptive_novelty
-from anchor.reward.score import GroupScorer
-from anchor.search.environment import make_scorer
-from anchor.search.rows import plain
 
-DEFAULTS = Evaluation()
-"""The paper's thresholds."""
 POTENTIAL = "mattersim-5m"
 """The paper's evaluation potential."""
 
 GateName = Literal["anchor", "lemat"]
-GATES = {
-    "anchor": "anchor: shortest bonds of the reference − 20 %, ICSD oxidation states",
-    "lemat": "LeMat-GenBench: charge, distances, plausibility",
-}
+GATES: dict[str, Literal["paper", "lemat"]] = {"anchor": "paper", "lemat": "lemat"}
+"""Name of each gate in configs."""
+FLAGS = (*NAMES, "new_msun", "new_sun")
+"""Yes-or-no columns that the rates count."""
+LEMAT_COLUMNS = ("lemat_charge_ok", "lemat_distance_ok", "lemat_plausibility_ok")
 
 
 class InternalProtocol(Protocol):
@@ -64,9 +59,9 @@ class InternalProtocol(Protocol):
     metric_list = (
         Metric("valid", "Valid", description="relaxed and passed the gate"),
         Metric("unique", "Unique", description="first of its reduced formula in sampling order, valid or no"),
-        Metric("novel", "Novel", description="valid and ν > 0.5 against the reference alone"),
-        Metric("metastable", "Meta", description="valid and E_hull ≤ 0.1 eV/atom"),
-        Metric("stable", "Stable", description="valid and E_hull ≤ 0"),
+        Metric("novel", "Novel", description=f"valid and ν > {NOVEL_ABOVE:g} against the reference alone"),
+        Metric("metastable", "Meta", description=f"valid and E_hull ≤ {METASTABLE_BELOW:g} eV/atom"),
+        Metric("stable", "Stable", description=f"valid and E_hull ≤ {STABLE_BELOW:g}"),
         Metric("msun", "MSUN", description="metastable, unique and novel"),
         Metric("sun", "SUN", description="stable, unique and novel"),
         Metric("known", "Known", "count", None, description="valid with a formula of the reference"),
@@ -76,7 +71,7 @@ class InternalProtocol(Protocol):
         Metric("new_msun", "New MSUN", "count", "high", description="MSUN with a formula known nowhere"),
         Metric("new_sun", "New SUN", "count", "high", description="SUN with a formula known nowhere"),
         Metric("bonds_ok", "Bond", description="relaxed structure passes the bond check", headline=False),
-        Metric("charge_ok", "Charge", description="the cell as proposed can be neutral", headline=False),
+        Metric("charge_ok", "Charge", description="the realised cell can be neutral", headline=False),
         Metric("energy_above_hull", "E_hull", "value", "low", "eV/atom", "mean over valid, scored structures",
                headline=False),
         Metric("failed", "Failed", "percent", "low", description="not read, not realised or not relaxed",
@@ -109,7 +104,6 @@ class InternalProtocol(Protocol):
         self._potential, self._hull, self._alex_mp, self._device = potential, hull, alex_mp, device
         self.cell, self.max_steps, self.fmax, self.optimizer = cell, max_steps, fmax, optimizer
         self.gate = gate
-        self._lemat = LematGate() if gate == "lemat" else None
 
     # What it uses, loaded when first needed
 
@@ -129,132 +123,59 @@ class InternalProtocol(Protocol):
         return load_reference()
 
     @cached_property
-    def scorer(self) -> GroupScorer:
-        """Bond thresholds, fixed novelty index and embedding, as in the paper's reward."""
-        return make_scorer(Config(), self.reference)
+    def checks(self) -> Checks:
+        """Gate and embedding as in the paper's reward."""
+        config = Config.model_validate({"gate": {"name": GATES[self.gate]}})
+        return Checks.from_config(config, self.reference)
+
+    @cached_property
+    def judge(self) -> Judge:
+        relaxing = Relaxing(self.cell, self.max_steps, self.fmax, self.optimizer)
+        return Judge(self.relaxer(self.potential), self.hull, relaxing, self.checks)
 
     # The three passes
 
-    def measure(self, crystals: Crystals) -> list[Row]:
+    def measure(self, crystals: Crystals) -> Outcomes:
         """Relax and place on the hull; chunks are fixed, so a crystal's numbers depend on its chunk only."""
-        found = self.relax(
-            crystals,
-            self.potential,
-            cell=self.cell,
-            max_steps=self.max_steps,
-            fmax=self.fmax,
-            optimizer=self.optimizer,
-        )
-        ended = np.isin(found.status, ("converged", "capped")) & np.isfinite(found.energy)
-        rows: list[Row] = []
-        for i in range(len(crystals)):
-            row: Row = {
-                "relaxation": str(found.status[i]),
-                "relaxation_steps": found.steps[i],
-                "max_force_ev_per_angstrom": found.max_force[i],
-                "energy_ev": found.energy[i] if ended[i] else np.nan,
-                "status": "measured" if ended[i] else "failed",
-                "reason": "",
-            }
-            if ended[i]:
-                row[RELAXED] = found.crystals[i]
-            else:
-                row["reason"] = f"relaxation {found.status[i]}: {found.reason[i]}".removesuffix(": ")
-            rows.append({name: plain(value) for name, value in row.items()})
-        return self.place(rows)
+        (table,) = self.judge.relaxed([crystals])
+        table = self.judge.placed(table.keep_crystals(np.isfinite(table.numbers(ENERGY))))
+        return table.only(name for name in table.columns if name != "evaluations")
 
     placing = ("hull", "hull_kind")
 
-    def place(self, rows: Sequence[Row]) -> list[Row]:
-        """Rows with energies above this protocol's hull; the relaxed structures and energies stay."""
-        there = [i for i, row in enumerate(rows) if RELAXED in row]
-        energy = np.array([rows[i]["energy_ev"] for i in there], dtype=float)
-        scores = self.hull.score(
-            Crystals.concatenate(rows[i][RELAXED] for i in there),
-            energy,
-            checkpoint_hash=self.potential.checkpoint_hash,
-        )
-        columns = {
-            "formation_energy_ev_per_atom": scores.formation_energy,
-            "energy_above_hull_ev_per_atom": scores.energy_above_hull,
-            **{f"energy_above_{kind}_hull_ev_per_atom": above for kind, above in scores.above.items()},
-        }
-        placed = [{**row, **dict.fromkeys(columns)} for row in rows]
-        for k, i in enumerate(there):
-            placed[i] |= {name: plain(values[k]) for name, values in columns.items()}
-            placed[i] |= {"status": "measured", "reason": ""}
-            if not np.isfinite(scores.energy_above_hull[k]):
-                placed[i] |= {"status": "not scored", "reason": scores.status[k].removeprefix("not scored: ")}
-        return placed
+    def place(self, measured: Outcomes) -> Outcomes:
+        """Energies above this protocol's hull; the relaxed structures and energies stay."""
+        return self.judge.placed(measured)
 
-    def flag(
-        self,
-        rows: Sequence[Row],
-        raw: Sequence[Crystals | None],  # noqa: ARG002 — the gate judges what is relaxed
-        relaxed: Sequence[Crystals | None],
-    ) -> list[Row]:
+    def flag(self, drawn: Outcomes, measured: Outcomes) -> Outcomes:  # noqa: ARG002 — the gate judges what is relaxed
         """Gate, novelty, known formulas, and the paper's flags."""
-        blank: Row = dict.fromkeys(LEMAT_COLUMNS if self._lemat else ())
-        blank |= {"bonds_ok": None, "bond_ratio": None, "valid": False, "gate_reason": ""}
-        blank |= {"novelty": None, "novelty_branch": None}
-        flags: list[Row] = [
-            {
-                "charge_ok": ok,
-                **blank,
-                "known_in": ",".join(sorted(self.reference.known(row["formula"] or ""))),
-            }
-            for row, ok in zip(rows, charges(rows), strict=True)
-        ]
-        there = [i for i, crystal in enumerate(relaxed) if crystal is not None]
-        crystals = Crystals.concatenate(crystal for crystal in relaxed if crystal is not None)
-        if there:
-            self._judge(crystals, there, rows, flags)
-        tally = Tally()
-        for row, flag in zip(rows, flags, strict=True):
-            if row["formula"] is None:  # never read: not unique, not anything
-                flag |= dict.fromkeys(FLAGS, False)
-                continue
-            energy = row.get("energy_above_hull_ev_per_atom")
-            found = tally.add({**row, **flag, "energy_above_hull_ev_per_atom": energy})
-            new = not flag["known_in"]  # a find known anywhere is never a headline
-            flag |= found | {"new_msun": found["msun"] and new, "new_sun": found["sun"] and new}
-        return [{name: plain(value) for name, value in flag.items()} for flag in flags]
-
-    def _judge(self, crystals: Crystals, there: list[int], rows: Sequence[Row], flags: list[Row]) -> None:
-        """Gate and novelty of the relaxed crystals of the rows `there`."""
-        bonds = check_bonds(crystals, self.scorer.thresholds)
-        embeddings = self.scorer.embed(crystals)
-        checks = self._lemat.check(crystals) if self._lemat else None
-        for place, i in enumerate(there):
-            flag = flags[i]
-            flag |= {"bonds_ok": bonds.ok[place], "bond_ratio": bonds.tightest[place]}
-            if checks is not None:
-                check = checks[place]
-                parts = (check.charge_ok, check.distance_ok, check.plausibility_ok)
-                flag |= dict(zip(LEMAT_COLUMNS, parts, strict=True))
-                flag |= {"valid": check.valid, "gate_reason": "; ".join(check.reasons)}
-            else:
-                faults = [] if flag["charge_ok"] else ["not charge-neutral"]
-                if not bonds.ok[place]:
-                    a, b = (SYMBOLS[z] for z in bonds.pair[place])
-                    faults.append(f"{a}–{b} at {bonds.tightest[place]:.2f} of the shortest allowed")
-                flag |= {"valid": not faults, "gate_reason": "; ".join(faults)}
-            if flag["valid"]:
-                novelty = adaptive_novelty(rows[i]["formula"], embeddings[place], self.scorer.index, None)
-                flag |= {"novelty": novelty.value, "novelty_branch": novelty.branch}
-
-    def metrics(self, rows: Sequence[Row]) -> dict[str, Rate | Mean]:
-        """Percentages of all rows; the mean energy is over valid, scored structures."""
-        found: dict[str, Rate | Mean] = {name: Rate.of(row[name] for row in rows) for name in FLAGS}
-        for name in ("bonds_ok", "charge_ok"):
-            found[name] = Rate.of(row[name] for row in rows)
-        found["energy_above_hull"] = Mean.of(
-            row.get("energy_above_hull_ev_per_atom") for row in rows if row["valid"]
+        table, embeddings = self.checks(measured.with_columns(gate_reason=[""] * measured.n))
+        valid, formulas = table.flags("valid"), table.texts("formula")
+        scores = {
+            row: adaptive_novelty(formulas[row], embedding, self.reference.rdf, None)
+            for row, embedding in zip(table.at.tolist(), embeddings, strict=True)
+            if valid[row]
+        }
+        table = table.with_columns(
+            novelty=[scores[row].value if row in scores else None for row in range(table.n)],
+            novelty_branch=[scores[row].branch if row in scores else None for row in range(table.n)],
+            known_in=[",".join(sorted(self.reference.known(formula))) for formula in formulas],
         )
-        found["failed"] = Rate.of(row["status"] == "failed" for row in rows)
-        found["not_scored"] = Rate.of(row["status"] == "not scored" for row in rows)
-        found["converged"] = Rate.of(row.get("relaxation") == "converged" for row in rows)
-        found["steps"] = Mean.of(row.get("relaxation_steps") for row in rows)
+        columns = (*measured.columns, "charge_ok", *(LEMAT_COLUMNS if self.gate == "lemat" else ()),
+                   "bonds_ok", "bond_ratio", "valid", "gate_reason", "novelty", "novelty_branch",
+                   "known_in", *FLAGS)  # fmt: skip
+        return table.with_columns(**_flags(table)).only(columns)
+
+    def metrics(self, table: Outcomes) -> dict[str, Rate | Mean]:
+        """Percentages of all rows; the mean energy is over valid, scored structures."""
+        found: dict[str, Rate | Mean] = {
+            name: Rate.of(table.flags(name)) for name in (*FLAGS, "bonds_ok", "charge_ok")
+        }
+        found["energy_above_hull"] = Mean.of(table.numbers(ABOVE)[table.flags("valid")])
+        found["failed"] = Rate.of(table.where("status", FAILED))
+        found["not_scored"] = Rate.of(table.where("status", NOT_SCORED))
+        found["converged"] = Rate.of(table.where("relaxation", "converged"))
+        found["steps"] = Mean.of(table.numbers("relaxation_steps"))
         return {metric.name: found[metric.name] for metric in self.metric_list}
 
     # What made the numbers
@@ -273,13 +194,13 @@ class InternalProtocol(Protocol):
             )
         return {
             "label": self.name,
-            "gate": GATES[self.gate],
+            "gate": self.checks.gate.label,
             "potential": f"{self.potential.name} ({self.potential.checkpoint_hash[:12]})",
             "hull": hull,
             "relaxation": f"{'positions and cell' if self.cell else 'positions, lattice fixed'}, "
             f"{self.optimizer}, at most {self.max_steps} steps, fmax {self.fmax:g} eV/Å",
             "novelty": f"RDF against the bundled reference {self.reference.hash[:12]}, history off, "
-            f"ν > {DEFAULTS.novel_above:g}; unique by reduced formula",
+            f"ν > {NOVEL_ABOVE:g}; unique by reduced formula",
         }
 
     def identity(self) -> dict[str, Any]:
@@ -297,17 +218,12 @@ class InternalProtocol(Protocol):
         }
 
 
-FLAGS = ("valid", "unique", "novel", "metastable", "stable", "msun", "sun", "known", "known_anywhere",
-         "new_msun", "new_sun")  # fmt: skip
-"""Yes-or-no columns that the rates count."""
-LEMAT_COLUMNS = ("lemat_charge_ok", "lemat_distance_ok", "lemat_plausibility_ok")
-
-
-def charges(rows: Sequence[Row]) -> list[bool | None]:
-    """Whether each row's cell, as proposed or read, can be charge-neutral; None without a cell."""
-    proposed = [i for i, row in enumerate(rows) if row["cell"] is not None]
-    neutral = check_charges(Compositions.from_list(rows[i]["cell"] for i in proposed))
-    found: list[bool | None] = [None] * len(rows)
-    for i, ok in zip(proposed, neutral.tolist(), strict=True):
-        found[i] = ok
-    return found
+def _flags(table: Outcomes) -> dict[str, list[bool]]:
+    """The paper's flags; what was never read is not unique, not anything.  # n each"""
+    tally, nothing = Tally(), dict.fromkeys(NAMES, False)
+    found = [tally.add(row) if row["formula"] is not None else nothing for row in table.rows(TALLY_COLUMNS)]
+    flags = {name: [one[name] for one in found] for name in NAMES}
+    new = [not known for known in table.texts("known_in")]  # a find known anywhere is never a headline
+    for name in ("msun", "sun"):
+        flags[f"new_{name}"] = [one and only for one, only in zip(flags[name], new, strict=True)]
+    return flags

@@ -10,23 +10,23 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
-from anchor.evaluate.protocol import Metric, Protocol, Row, as_plain, over_seeds
+from anchor.evaluate.protocol import Metric, Protocol, as_plain, finite, over_seeds
 from anchor.evaluate.store import Store
 from anchor.formats import write
+from anchor.outcomes.columns import ABOVE, ENERGY, FORMATION
+from anchor.outcomes.table import Outcomes
 
 EXTXYZ_COLUMNS = {
-    "energy_ev": "energy",
-    "energy_above_hull_ev_per_atom": "e_above_hull",
-    "formation_energy_ev_per_atom": "formation_energy_per_atom",
+    ENERGY: "energy",
+    ABOVE: "e_above_hull",
+    FORMATION: "formation_energy_per_atom",
     "seed": "seed",
     "index": "index",
 }
@@ -34,7 +34,7 @@ EXTXYZ_COLUMNS = {
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class FinishedEvaluation:
     """A finished evaluation.
 
     Attributes:
@@ -46,7 +46,7 @@ class Evaluation:
     summary: dict[str, Any]
 
     @classmethod
-    def load(cls, folder: Path) -> Evaluation:
+    def load(cls, folder: Path) -> FinishedEvaluation:
         path = folder / "summary.json"
         if not path.is_file():
             hint = (
@@ -70,24 +70,24 @@ class Evaluation:
         """How each metric is shown, in order."""
         return [Metric(**found["metric"]) for found in self.summary["metrics"].values()]
 
-    def rows(self) -> list[Row]:
-        """The table, all seeds, in sampling order."""
+    def rows(self) -> list[dict[str, Any]]:
+        """The table in plain values, all seeds, in sampling order."""
         with (self.folder / "table.jsonl").open(encoding="utf-8") as lines:
             return [json.loads(line) for line in lines]
 
 
-def summarise(protocol: Protocol, tables: Sequence[Sequence[Row]]) -> dict[str, Any]:
+def summarise(protocol: Protocol, tables: Sequence[Outcomes]) -> dict[str, Any]:
     """Every metric: by seed, over seeds (mean and sample standard deviation), and of all rows together."""
-    by_seed = [protocol.metrics(rows) for rows in tables]
-    pooled = protocol.metrics([row for rows in tables for row in rows])
+    by_seed = [protocol.metrics(table) for table in tables]
+    pooled = protocol.metrics(Outcomes.concatenate(tables))
     found = {}
     for metric in protocol.metric_list:
         values = [seed[metric.name] for seed in by_seed]
         spread = over_seeds(values, count=metric.show == "count")
         found[metric.name] = {
             "metric": asdict(metric),
-            "mean": _finite(spread.value),
-            "std": _finite(spread.std),
+            "mean": finite(spread.value),
+            "std": finite(spread.std),
             "by_seed": [as_plain(value) for value in values],
             "pooled": as_plain(pooled[metric.name]),
         }
@@ -95,30 +95,31 @@ def summarise(protocol: Protocol, tables: Sequence[Sequence[Row]]) -> dict[str, 
 
 
 def write_outputs(
-    store: Store,
-    protocol: Protocol,
-    tables: Sequence[Sequence[Row]],
-    raw: Sequence[Sequence[Crystals | None]],
-    relaxed: Sequence[Sequence[Crystals | None]],
-) -> Evaluation:
-    """Write tables, structures and summary of all seeds."""
+    store: Store, protocol: Protocol, drawn: Sequence[Outcomes], tables: Sequence[Outcomes]
+) -> FinishedEvaluation:
+    """Write tables, structures and summary of all seeds.
+
+    Args:
+        store: Folder.
+        protocol: That made them.
+        drawn: Structures as read or generated, by seed.
+        tables: Finished tables with the structures as relaxed, by seed.
+    """
     folder, settings = store.folder, store.settings
-    rows = [row for table in tables for row in table]
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    _write_csv(folder / "table.csv", columns, rows)
-    for name, lines in protocol.tables(rows, label=settings["label"]).items():
-        _write_csv(folder / name, list(lines[0]), lines)
+    raw, table = Outcomes.concatenate(drawn), Outcomes.concatenate(tables)
+    rows = list(table.rows())
+    _write_csv(folder / "table.csv", rows)
+    for name, lines in protocol.tables(table, label=settings["label"]).items():
+        _write_csv(folder / name, lines)
     with (folder / "table.jsonl").open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps({key: row.get(key) for key in columns}) + "\n" for row in rows)
-    _write_crystals(folder / "generated.extxyz", rows, [c for one in raw for c in one], ("seed", "index"))
-    _write_crystals(
-        folder / "relaxed.extxyz", rows, [c for one in relaxed for c in one], tuple(EXTXYZ_COLUMNS)
-    )
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+    _write_crystals(folder / "generated.extxyz", raw, ("seed", "index"))
+    _write_crystals(folder / "relaxed.extxyz", table, tuple(EXTXYZ_COLUMNS))
     read = {
-        "structures": len(rows),
-        "rows": sum(len(table) for table in tables),
-        "with_crystal": sum(crystal is not None for one in raw for crystal in one),
-        "status": {s: sum(row["status"] == s for row in rows) for s in sorted({r["status"] for r in rows})},
+        "structures": raw.n,
+        "rows": table.n,
+        "with_crystal": len(raw.crystals),
+        "status": dict(sorted(Counter(table.texts("status")).items())),
     }
     kept = ("label", "name", "protocol", "n", "seeds", "prior", "footer", "anchor", "command")
     summary = {
@@ -127,31 +128,22 @@ def write_outputs(
         "metrics": summarise(protocol, tables),
     }
     (folder / "summary.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
-    return Evaluation(folder, summary)
+    return FinishedEvaluation(folder, summary)
 
 
-def _write_csv(path: Path, columns: Sequence[str], rows: Sequence[Row]) -> None:
+def _write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=columns)
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
 
 
-def _write_crystals(
-    path: Path, rows: Sequence[Row], crystals: Sequence[Crystals | None], columns: Sequence[str]
-) -> None:
-    there = [(row, c) for row, c in zip(rows, crystals, strict=True) if c is not None]
-    if not there:
+def _write_crystals(path: Path, table: Outcomes, columns: Sequence[str]) -> None:
+    there = table.take(table.at)
+    if not there.n:
         return
-    properties = {
-        EXTXYZ_COLUMNS[column]: np.array(
-            [np.nan if row.get(column) is None else row[column] for row, _ in there], dtype=np.float64
-        )
-        for column in columns
-    }
-    ids = [f"{row['seed']}-{row['index']}-{row['formula']}" for row, _ in there]
-    write(path, Crystals.concatenate(c for _, c in there), ids, properties, overwrite=True)
-
-
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None
+    properties = {EXTXYZ_COLUMNS[column]: there.numbers(column) for column in columns}
+    ids = [
+        f"{row['seed']}-{row['index']}-{row['formula']}" for row in there.rows(("seed", "index", "formula"))
+    ]
+    write(path, there.crystals, ids, properties, overwrite=True)

@@ -1,41 +1,48 @@
 """What an evaluation protocol is, and the numbers it reports: rates with counts, means with spread.
 
-An evaluation is one table with a row per structure, in sampling order. A protocol fills it in two passes and
-counts it in a third:
+An evaluation is one table (`anchor.outcomes.table`) with a row per structure, in sampling order. A protocol
+fills it in two passes and counts it in a third:
 
 1. `measure`: columns that depend on one structure alone (relaxation, energies, validity). Costly; run in
    chunks and checkpointed by `anchor.evaluate.run`, never repeated for the same structure.
 2. `flag`: columns that depend on the other structures of the same seed or on a reference (unique, novel,
    SUN). Run on the whole set of a seed, again whenever needed.
-3. `metrics`: rates and means, a pure function of the finished rows.
+3. `metrics`: rates and means, a pure function of the finished table.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 
 from anchor.crystals.crystals import Crystals
 from anchor.executors import Executor, make_executor
+from anchor.outcomes.judge import FAILED
+from anchor.outcomes.table import Outcomes
 from anchor.potentials.base import Potential
 from anchor.relax.parallel import Relaxer
-from anchor.relax.result import Relaxation
 from anchor.statistics import wilson_interval
 
-Row = dict[str, Any]
-"""One structure: column name → plain value (str, bool, int, float, None; None where NaN would be)."""
-
-CORE_COLUMNS = ("index", "seed", "source", "file", "formula", "cell", "n_atoms", "status", "reason")
+CORE_COLUMNS = (
+    "index",
+    "seed",
+    "source",
+    "file",
+    "formula",
+    "cell",
+    "n_atoms",
+    "made_by",
+    "status",
+    "reason",
+)
 """Columns every row has before a protocol sees it. `formula` is reduced; `cell` is the atoms of the cell."""
-
-RELAXED = "relaxed"
-"""Key under which `measure` hands back the relaxed crystal (a batch of one); not a column of the table."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +53,10 @@ class Rate:
     n: int
 
     @classmethod
-    def of(cls, flags: Iterable[Any]) -> Rate:
+    def of(cls, flags: ArrayLike) -> Rate:
         """Count the true ones; None counts as false: what failed never leaves the denominator."""
-        values = [bool(flag) for flag in flags]
-        return cls(sum(values), len(values))
+        values = np.asarray(flags, dtype=bool)
+        return cls(int(values.sum()), len(values))
 
     @property
     def value(self) -> float:
@@ -73,9 +80,10 @@ class Mean:
     n: int
 
     @classmethod
-    def of(cls, values: Iterable[float | None]) -> Mean:
+    def of(cls, values: ArrayLike | Sequence[float | None]) -> Mean:
         """Of the finite values; how many those are is part of the result."""
-        finite = np.array([v for v in values if v is not None and math.isfinite(v)], dtype=np.float64)
+        given = np.asarray(values, dtype=np.float64)
+        finite = given[np.isfinite(given)]
         if not len(finite):
             return cls(math.nan, math.nan, 0)
         return cls(
@@ -124,31 +132,28 @@ class Protocol(ABC):
     """Every key of `metrics`, in the order of the table."""
 
     @abstractmethod
-    def measure(self, crystals: Crystals) -> list[Row]:
-        """Measure each crystal on its own: one dict per crystal, in order, never fewer.
+    def measure(self, crystals: Crystals) -> Outcomes:
+        """Measure each crystal on its own: a row for each, in order, with the relaxed crystals.
 
         May set `status` and `reason` ("measured" is the default; "failed" with a reason counts against the
         structure; "not scored" for what the protocol cannot judge, such as an element without reference).
-        The relaxed crystal goes under `RELAXED` as a batch of one, or is left out. One bad crystal must not
-        harm the others. The core calls this with small chunks (`chunk`) and stores what it returns.
+        A row whose relaxation came to nothing has no crystal. One bad crystal must not harm the others. The
+        core calls this with small chunks (`chunk`) and stores what it returns.
         """
 
     @abstractmethod
-    def flag(
-        self, rows: Sequence[Row], raw: Sequence[Crystals | None], relaxed: Sequence[Crystals | None]
-    ) -> list[Row]:
-        """New columns of every row of one seed, in sampling order; needs all rows, failed ones too.
+    def flag(self, drawn: Outcomes, measured: Outcomes) -> Outcomes:
+        """The finished table of one seed, in sampling order: `measured` with further columns.
 
         Args:
-            rows: Core columns joined with those of `measure`; rows that were never read or realised have
-                status "failed" and only the core columns (their `formula` may be None).
-            raw: The structure as read or generated, None where there is none; aligned with `rows`.
-            relaxed: As `measure` handed it back, None where there is none; aligned with `rows`.
+            drawn: Core columns, with the structures as read or generated.
+            measured: The same rows with the columns of `measure` too, and the relaxed structures. Rows that
+                were never read or realised have status "failed" and nothing measured.
         """
 
     @abstractmethod
-    def metrics(self, rows: Sequence[Row]) -> dict[str, Rate | Mean]:
-        """Rates and means of the finished rows of one seed. Pure: reads nothing but `rows`."""
+    def metrics(self, table: Outcomes) -> dict[str, Rate | Mean]:
+        """Rates and means of the finished table of one seed. Pure: reads nothing but its columns."""
 
     @abstractmethod
     def footer(self) -> dict[str, str]:
@@ -168,12 +173,12 @@ class Protocol(ABC):
     placing: ClassVar[tuple[str, ...]] = ()
     """Keys of `identity` that only decide where measured structures lie on a hull, not the structures."""
 
-    def place(self, rows: Sequence[Row]) -> list[Row]:
+    def place(self, measured: Outcomes) -> Outcomes:
         """Measured rows that differ from this protocol's in `placing` alone, as this protocol has them."""
-        return list(rows)
+        return measured
 
-    def tables(self, rows: Sequence[Row], *, label: str) -> dict[str, list[Row]]:  # noqa: ARG002
-        """Further CSV files the protocol is known for: name → lines. `rows` are those of all seeds."""
+    def tables(self, table: Outcomes, *, label: str) -> dict[str, list[dict[str, Any]]]:  # noqa: ARG002
+        """Further CSV files the protocol is known for: name → lines. `table` is that of all seeds."""
         return {}
 
     chunk: int = 16
@@ -184,13 +189,13 @@ class Protocol(ABC):
 
     _executor: Executor | None = None
 
-    def relax(self, crystals: Crystals, potential: Potential, **settings: Any) -> Relaxation:
-        """`anchor.relax.relax` on the protocol's workers, which stay until it is gone."""
+    def relaxer(self, potential: Potential) -> Relaxer:
+        """Relaxes on the protocol's workers, which stay until it is gone."""
         if self._executor is None:
             self._executor = make_executor(workers=self.workers, threads=torch.get_num_threads())
-        return Relaxer(potential, executor=self._executor)(crystals, **settings).relaxation
+        return Relaxer(potential, executor=self._executor)
 
-    def fault(self, row: Row) -> str:
+    def fault(self, row: Mapping[str, Any]) -> str:
         """Why a finished row failed or is not valid, '' if it is: what the self-test lists.
 
         Told from the columns `valid` and `…validity`, and from those that give reasons (`…reason`, `…fault`).
@@ -200,7 +205,7 @@ class Protocol(ABC):
             for name, value in row.items()
             if value is False and (name == "valid" or name.endswith("validity"))
         ]
-        if row["status"] != "failed" and not refused:
+        if row["status"] != FAILED and not refused:
             return ""
         why = [str(value) for name, value in row.items() if value and name.endswith(("reason", "fault"))]
         return "; ".join(why or refused or ["failed"])
@@ -208,7 +213,7 @@ class Protocol(ABC):
 
 def over_seeds(values: Sequence[Rate | Mean], *, count: bool = False) -> Mean:
     """Mean and sample standard deviation of a metric over sampling seeds: of its value, or of its count k."""
-    return Mean.of(value.k if count and isinstance(value, Rate) else value.value for value in values)
+    return Mean.of([value.k if count and isinstance(value, Rate) else value.value for value in values])
 
 
 def as_plain(value: Rate | Mean) -> dict[str, Any]:
@@ -216,4 +221,9 @@ def as_plain(value: Rate | Mean) -> dict[str, Any]:
     low, high = value.interval()
     fields: Mapping[str, Any] = vars(value)
     numbers = {"value": value.value, **fields, "low": low, "high": high}
-    return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in numbers.items()}
+    return {key: finite(v) if isinstance(v, float) else v for key, v in numbers.items()}
+
+
+def finite(value: float) -> float | None:
+    """For JSON and CSV: None instead of NaN."""
+    return value if math.isfinite(value) else None

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from anchor.evaluate.bootstrap import Difference
-from anchor.evaluate.compare import Entry, Group
+from anchor.evaluate.compare import Cell, Group
 from anchor.evaluate.protocol import Metric
 
 MISSING = "–"
@@ -22,26 +22,26 @@ MARKS = {
 LEGEND = {"table": "* best, ' second best", "md": "**best**, <u>second best</u>"}
 
 
-def number(metric: Metric, entry: Entry, *, plus_minus: str = " ± ", counts: bool = True) -> str:
+def number(metric: Metric, cell: Cell, *, plus_minus: str = " ± ", counts: bool = True) -> str:
     """'47.6 ± 2.1 (1428/3000)', '17.5 ± 3.5' or '0.123 ± 0.004'; the spread is that over seeds."""
-    if entry.mean is None:
+    if cell.mean is None:
         return MISSING
-    scale, digits = {"percent": (100, 1), "count": (1, 1 if entry.std is not None else 0), "value": (1, 3)}[
+    scale, digits = {"percent": (100, 1), "count": (1, 1 if cell.std is not None else 0), "value": (1, 3)}[
         metric.show
     ]
-    text = f"{scale * entry.mean:.{digits}f}"
-    if entry.std is not None:
-        text += f"{plus_minus}{scale * entry.std:.{digits}f}"
-    if counts and metric.show == "percent" and entry.k is not None:
-        text += f" ({entry.k}/{entry.n})"
+    text = f"{scale * cell.mean:.{digits}f}"
+    if cell.std is not None:
+        text += f"{plus_minus}{scale * cell.std:.{digits}f}"
+    if counts and metric.show == "percent" and cell.k is not None:
+        text += f" ({cell.k}/{cell.n})"
     return text
 
 
-def stacked(metric: Metric, entry: Entry) -> str:
+def stacked(metric: Metric, cell: Cell) -> str:
     """The same in lines, for a terminal: the number, its spread over seeds, its count."""
-    first, _, spread = number(metric, entry, plus_minus="\n±", counts=False).partition("\n")
-    mark = MARKS["table"].get(entry.rank, "{}")
-    count = f"{entry.k}" if metric.show == "percent" and entry.k is not None else ""
+    first, _, spread = number(metric, cell, plus_minus="\n±", counts=False).partition("\n")
+    mark = MARKS["table"].get(cell.rank, "{}")
+    count = f"{cell.k}" if metric.show == "percent" and cell.k is not None else ""
     return "\n".join(line for line in (mark.format(first), spread, count) if line)
 
 
@@ -58,19 +58,19 @@ def cells(group: Group, form: str, **options: Any) -> list[list[str]]:
             evaluation.label,
             str(evaluation.summary["read"]["rows"]),
             *(
-                marks.get(entry.rank, "{}").format(number(metric, entry, **options))
-                for metric, entry in zip(group.metrics, row, strict=True)
+                marks.get(cell.rank, "{}").format(number(metric, cell, **options))
+                for metric, cell in zip(group.metrics, row, strict=True)
             ),
         ]
-        for evaluation, row in zip(group.evaluations, group.entries, strict=True)
+        for evaluation, row in zip(group.evaluations, group.cells, strict=True)
     ]
 
 
 def stacked_cells(group: Group) -> list[list[str]]:
     """Rows of numbers in lines, narrow enough for a terminal."""
     return [
-        [label, n, *(stacked(metric, entry) for metric, entry in zip(group.metrics, row, strict=True))]
-        for (label, n, *_), row in zip(cells(group, "table"), group.entries, strict=True)
+        [label, n, *(stacked(metric, cell) for metric, cell in zip(group.metrics, row, strict=True))]
+        for (label, n, *_), row in zip(cells(group, "table"), group.cells, strict=True)
     ]
 
 
@@ -121,9 +121,9 @@ def table_csv(groups: Sequence[Group]) -> str:
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(["row", "group", "metric", "show", *vars(_EMPTY), *keys])
     for place, group in enumerate(groups):
-        for evaluation, entries in zip(group.evaluations, group.entries, strict=True):
-            for metric, entry in zip(group.metrics, entries, strict=True):
-                values = ["" if v is None else v for v in vars(entry).values()]
+        for evaluation, row in zip(group.evaluations, group.cells, strict=True):
+            for metric, cell in zip(group.metrics, row, strict=True):
+                values = ["" if v is None else v for v in vars(cell).values()]
                 line = [evaluation.label, place, metric.name, metric.show, *values]
                 writer.writerow([*line, *(group.footer.get(key, "") for key in keys)])
     return stream.getvalue()
@@ -140,9 +140,9 @@ def document(groups: Sequence[Group]) -> list[dict[str, Any]]:
                     "folder": str(evaluation.folder),
                     "seeds": evaluation.summary["seeds"],
                     "n": evaluation.summary["read"]["rows"],
-                    "metrics": {m.name: asdict(e) for m, e in zip(group.metrics, row, strict=True)},
+                    "metrics": {m.name: asdict(cell) for m, cell in zip(group.metrics, row, strict=True)},
                 }
-                for evaluation, row in zip(group.evaluations, group.entries, strict=True)
+                for evaluation, row in zip(group.evaluations, group.cells, strict=True)
             ],
         }
         for group in groups
@@ -185,4 +185,4 @@ def _tex(text: str) -> str:
     return "".join(special.get(character, character) for character in text)
 
 
-_EMPTY = Entry(None, None, None, 0, None, None)
+_EMPTY = Cell(None, None, None, 0, None, None)

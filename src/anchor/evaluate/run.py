@@ -6,20 +6,24 @@ evaluate(find_source(["default"]), load_protocol("internal"), Path("eval/default
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 import anchor
-from anchor.crystals.crystals import Crystals
+from anchor.chemistry.composition import parse_formula
 from anchor.errors import InputError
-from anchor.evaluate.outputs import Evaluation, write_outputs
-from anchor.evaluate.protocol import CORE_COLUMNS, RELAXED, Protocol, Row
-from anchor.evaluate.realise import BLOCK, Lowest, Query, realise_block
-from anchor.evaluate.sources import Proposal, Source
-from anchor.evaluate.store import CRYSTAL, Store
+from anchor.evaluate.answer import BLOCK, Lowest, Query, realise_block
+from anchor.evaluate.outputs import FinishedEvaluation, write_outputs
+from anchor.evaluate.protocol import CORE_COLUMNS, Protocol
+from anchor.evaluate.sources import Source
+from anchor.evaluate.store import Store
+from anchor.outcomes.judge import FAILED, MEASURED
+from anchor.outcomes.table import Outcomes
 from anchor.paths import alone
 from anchor.priors import Prior
 
@@ -40,7 +44,7 @@ def evaluate(
     label: str | None = None,
     command: str = "",
     on_progress: Progress | None = None,
-) -> Evaluation:
+) -> FinishedEvaluation:
     """Evaluate a source under a protocol; results go to `out`, where an unfinished evaluation goes on.
 
     Args:
@@ -51,7 +55,7 @@ def evaluate(
         seeds: Sampling seeds.
         prior: Realises the compositions of a composition source.
         query: What the prior is asked for.
-        lowest: Chooses among several crystals of each composition; None: the prior's first.
+        lowest: Chooses among several crystals of each composition; None: one is made.
         label: Name of the row in comparisons.
         command: As typed, kept for people.
         on_progress: Told about every block.
@@ -82,18 +86,15 @@ def evaluate(
         }
     )
     with alone(out / "checkpoint" / "lock", f"evaluating into {out}"):
-        tables, raw, relaxed = [], [], []
+        drawn, tables = [], []
         for seed in seeds:
             tell = _teller(on_progress, seed)
-            drawn = _draw(store, source, seed, n, asked, query, lowest, tell)
+            drawn.append(_draw(store, source, seed, n, asked, query, lowest, tell))
             _reuse(source, store, protocol, seed)
-            rows, crystals, ends = _measure(store, protocol, drawn, seed, tell)
-            flags = protocol.flag(rows, crystals, ends)
-            assert len(flags) == len(rows), f"{len(flags)} flags for {len(rows)} rows"
-            tables.append([{**row, **flag} for row, flag in zip(rows, flags, strict=True)])
-            raw.append(crystals)
-            relaxed.append(ends)
-        return write_outputs(store, protocol, tables, raw, relaxed)
+            measured = _measure(store, protocol, drawn[-1], seed, tell)
+            tables.append(protocol.flag(drawn[-1], measured))
+            assert tables[-1].n == drawn[-1].n, f"{tables[-1].n} flags for {drawn[-1].n} rows"
+        return write_outputs(store, protocol, drawn, tables)
 
 
 def _asked(prior: Prior, query: Query, lowest: Lowest | None) -> dict[str, Any]:
@@ -127,61 +128,47 @@ def _draw(
     query: Query,
     lowest: Lowest | None,
     tell: Tell,
-) -> list[Row]:
-    """Rows of a seed with the crystal under `CRYSTAL` (None where there is none), stored block by block."""
-    proposals = source.draw(seed, n)
-    if not proposals:
+) -> Outcomes:
+    """Rows of a seed with their crystals, stored block by block."""
+    proposed = source.draw(seed, n)
+    if not proposed.n:
         raise InputError(f"{source.name} has nothing to evaluate")
-    rows = store.rows("drawn", seed)
-    for row, proposal in zip(rows, proposals, strict=False):
-        if row["cell"] != _cell(proposal):
+    stored = store.table("drawn", seed)
+    for i, (was, now) in enumerate(zip(stored.rows(("cell",)), proposed.rows(("cell",)), strict=False)):
+        if was != now:
             raise InputError(
-                f"row {row['index']} of seed {seed} was {row['cell']} and is now {_cell(proposal)}",
+                f"row {i} of seed {seed} was {was['cell']} and is now {now['cell']}",
                 "the source has changed since: give another --out",
             )
-    for start in range(len(rows), len(proposals), BLOCK):
-        block = _block(source, seed, proposals, start, prior, query, lowest)
-        store.append("drawn", seed, block)
-        rows += block
-        tell("drawn", len(rows), len(proposals))
-    assert len(rows) == len(proposals), f"{len(rows)} rows for {len(proposals)} structures read"
-    return rows
+    blocks = [stored]
+    for start in range(stored.n, proposed.n, BLOCK):
+        rows = np.arange(start, min(start + BLOCK, proposed.n))
+        block = proposed.take(rows)
+        if prior is not None:
+            cells = [
+                None if row["cell"] is None else parse_formula(row["cell"]) for row in block.rows(("cell",))
+            ]
+            number = start // BLOCK
+            made = realise_block(prior, cells, seed=seed, block=number, query=query, lowest=lowest)
+            block = made.onto(block)
+        blocks.append(_core(block, rows, seed, source.name))
+        store.append("drawn", seed, blocks[-1])
+        tell("drawn", int(rows[-1]) + 1, proposed.n)
+    drawn = Outcomes.concatenate(blocks)
+    assert drawn.n == proposed.n, f"{drawn.n} rows for {proposed.n} structures read"
+    return drawn
 
 
-def _block(
-    source: Source,
-    seed: int,
-    proposals: Sequence[Proposal],
-    start: int,
-    prior: Prior | None,
-    query: Query,
-    lowest: Lowest | None,
-) -> list[Row]:
-    block = proposals[start : start + BLOCK]
-    if prior is None:
-        made = [(proposal.crystal, proposal.reason) for proposal in block]
-    else:
-        cells = [p.composition for p in block]
-        made = realise_block(prior, cells, seed=seed, block=start // BLOCK, query=query, lowest=lowest)
-    return [
-        {
-            "index": start + place,
-            "seed": seed,
-            "source": source.name,
-            "file": proposal.file,
-            "formula": None if proposal.composition is None else proposal.composition.formula,
-            "cell": _cell(proposal),
-            "n_atoms": None if crystal is None else crystal.n_atoms,
-            "status": "drawn" if crystal is not None else "failed",
-            "reason": proposal.reason or why,
-            CRYSTAL: crystal,
-        }
-        for place, (proposal, (crystal, why)) in enumerate(zip(block, made, strict=True))
-    ]
-
-
-def _cell(proposal: Proposal) -> str | None:
-    return None if proposal.composition is None else str(proposal.composition)
+def _core(block: Outcomes, rows: NDArray[np.int64], seed: int, source: str) -> Outcomes:
+    """A block with the columns that every row has."""
+    found = block.with_columns(
+        index=rows,
+        seed=[seed] * block.n,
+        source=[source] * block.n,
+        n_atoms=[None] * block.n,
+        status=["drawn" if there else FAILED for there in block.has],
+    )
+    return found.with_crystal_columns(n_atoms=block.crystals.counts).only(CORE_COLUMNS)
 
 
 # 2. Measure
@@ -189,52 +176,32 @@ def _cell(proposal: Proposal) -> str | None:
 
 def _reuse(source: Source, store: Store, protocol: Protocol, seed: int) -> None:
     """Take over measurements of the same structures made in the same way, if need be on another hull."""
-    if source.evaluation is None or store.lines("measured", seed):
+    if source.evaluation is None or store.table("measured", seed).n:
         return
     earlier, mine = source.evaluation, store.settings
     if mine["n"] not in (None, earlier.settings["n"]):
         return
     theirs = earlier.settings["measure"]
     differ = {key for key in {*theirs, *mine["measure"]} if theirs.get(key) != mine["measure"].get(key)}
-    earlier.lines("measured", seed)  # cuts off half a line
-    if not (path := earlier.path("measured", seed)).is_file() or differ - set(protocol.placing):
+    measured = earlier.table("measured", seed)  # cuts off half a line
+    if not measured.n or differ - set(protocol.placing):
         return
     if differ:
-        store.append("measured", seed, protocol.place(earlier.rows("measured", seed)))
+        store.append("measured", seed, protocol.place(measured))
     else:
-        shutil.copyfile(path, store.path("measured", seed))
+        shutil.copyfile(earlier.path("measured", seed), store.path("measured", seed))
 
 
-def _measure(
-    store: Store, protocol: Protocol, drawn: list[Row], seed: int, tell: Tell
-) -> tuple[list[Row], list[Crystals | None], list[Crystals | None]]:
-    """All rows with what was measured, the crystals as drawn and as relaxed."""
-    with_crystal = [row for row in drawn if row[CRYSTAL] is not None]
-    measured = store.rows("measured", seed)
-    for chunk in _chunks(with_crystal, len(measured), protocol.chunk):
-        found = protocol.measure(Crystals.concatenate(row[CRYSTAL] for row in chunk))
-        assert len(found) == len(chunk), f"{len(found)} measurements of {len(chunk)} crystals"
-        found = [
-            {"index": row["index"], "status": "measured", **new}
-            for row, new in zip(chunk, found, strict=True)
-        ]
+def _measure(store: Store, protocol: Protocol, drawn: Outcomes, seed: int, tell: Tell) -> Outcomes:
+    """All rows with what was measured and the crystals as relaxed."""
+    chunks = [store.table("measured", seed)]
+    total = len(drawn.crystals)
+    for start in range(chunks[0].n, total, protocol.chunk):  # begins where an uninterrupted run's chunks do
+        crystals = drawn.crystals[start : start + protocol.chunk]
+        found = protocol.measure(crystals)
+        assert found.n == len(crystals), f"{found.n} measurements of {len(crystals)} crystals"
+        found = found.onto(Outcomes.blank(found.n).with_columns(status=[MEASURED] * found.n))
         store.append("measured", seed, found)
-        measured += found
-        tell("measured", len(measured), len(with_crystal))
-    by_index = {row["index"]: row for row in measured}
-    columns = {key: None for row in measured for key in row if key != RELAXED}
-    rows, raw, relaxed = [], [], []
-    for row in drawn:
-        new = by_index.get(row["index"], {})
-        raw.append(row[CRYSTAL])
-        relaxed.append(new.get(RELAXED))
-        core = {key: value for key, value in row.items() if key != CRYSTAL}
-        rows.append({**columns, **core, **{key: value for key, value in new.items() if key != RELAXED}})
-    ordered = [*CORE_COLUMNS, *(key for key in columns if key not in CORE_COLUMNS)]
-    return [{key: row[key] for key in ordered} for row in rows], raw, relaxed
-
-
-def _chunks(rows: Sequence[Row], done: int, size: int) -> Iterator[Sequence[Row]]:
-    """What is left, in chunks that begin where an uninterrupted run's do."""
-    for start in range(done, len(rows), size):
-        yield rows[start : start + size]
+        chunks.append(found)
+        tell("measured", start + found.n, total)
+    return Outcomes.concatenate(chunks).spread(drawn.at, drawn.n).onto(drawn)

@@ -25,14 +25,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from anchor.chemistry.composition import Composition, Compositions, parse_formula
-from anchor.chemistry.elements import VOCABULARY
+from anchor.chemistry.elements import SYMBOLS, VOCABULARY
 from anchor.chemistry.spaces import MEASURES, sample_neutral, sample_random
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError, nearest
-from anchor.evaluate.protocol import RELAXED, Row
-from anchor.evaluate.store import CRYSTAL, Stage, Store
+from anchor.evaluate.store import Store
 from anchor.formats import load
+from anchor.outcomes.table import Outcomes
 from anchor.random import generator
 from anchor.reference.reference import load_reference
 from anchor.search.ledger import Ledger, decode_crystal
@@ -42,30 +44,14 @@ CAMPAIGN_SETS = ("finds", "generated", "relaxed")
 
 
 @dataclass(frozen=True)
-class Proposal:
-    """One structure to be evaluated, or the composition it is to be made of, or why there is neither.
-
-    Attributes:
-        composition: The cell as proposed or read.
-        crystal: A batch of one; None where a prior has to make it.
-        file: Where it was read from.
-        reason: Why it could not be read; '' if it could.
-    """
-
-    composition: Composition | None
-    crystal: Crystals | None = None
-    file: str = ""
-    reason: str = ""
-
-
-@dataclass(frozen=True)
 class Source:
     """Compositions or structures by sampling seed.
 
     Attributes:
         name: As shown to people.
         kind: Whether a prior is needed.
-        draw: Proposals of a seed, at most n (all there are if None).
+        draw: The first n of a seed (all there are if None), a row each with cell, formula, file and, where
+            it could not be read, the reason; a structure source brings the crystals.
         identity: What decides them, for JSON.
         seeds: The only seeds there are, for what was sampled before; None: any.
         trained: The policy that proposes: it knows its own prior and how that was asked.
@@ -74,7 +60,7 @@ class Source:
 
     name: str
     kind: Literal["compositions", "structures"]
-    draw: Callable[[int, int | None], list[Proposal]]
+    draw: Callable[[int, int | None], Outcomes]
     identity: dict[str, Any] = field(default_factory=dict)
     seeds: tuple[int, ...] | None = None
     trained: TrainedPolicy | None = None
@@ -150,7 +136,7 @@ def untrained(name: str, measure: str, elements: tuple[str, ...]) -> Source:
         raise InputError(f"'{measure}' is not a measure of {name}", nearest(measure, MEASURES[name]))
     sampler: Any = sample_random if name == "random" else sample_neutral
 
-    def draw(seed: int, n: int | None) -> list[Proposal]:
+    def draw(seed: int, n: int | None) -> Outcomes:
         rng = generator(seed, "evaluate", name, measure)
         return _proposed(sampler(_count(n), rng, measure, elements=elements))
 
@@ -162,7 +148,7 @@ def policy(text: str, *, elements: Sequence[str] | None) -> Source:
     """A trained policy: w at the mean of its training, no sub-group mask, the limits of its training."""
     trained = load_trained(text).within({"elements": None if elements is None else tuple(elements)})
 
-    def draw(seed: int, n: int | None) -> list[Proposal]:
+    def draw(seed: int, n: int | None) -> Outcomes:
         return _proposed(trained.draw(_count(n), seed=seed))
 
     identity = {
@@ -190,20 +176,21 @@ def formulas(text: str) -> Source:
     else:
         typed, place = [part.strip() for part in text.split(",")], ""
     typed = [formula for formula in typed if formula]
-    proposals = [_typed(formula, place) for formula in typed]
+    read = [_typed(formula) for formula in typed]
 
-    def draw(_seed: int, n: int | None) -> list[Proposal]:
-        return proposals[:n]
+    def draw(_seed: int, n: int | None) -> Outcomes:
+        return _rows([cell for cell, _ in read[:n]], place, [why for _, why in read[:n]])
 
     name = f"formulas {path.name}" if place else f"formulas {', '.join(typed[:3])}" + " …" * (len(typed) > 3)
     return Source(name, "compositions", draw, {"source": "formulas", "formulas": _digest(typed)})
 
 
-def _typed(formula: str, place: str) -> Proposal:
+def _typed(formula: str) -> tuple[Composition | None, str]:
+    """What a formula means, or None and why it cannot be read."""
     try:
-        return Proposal(parse_formula(formula), file=place)
+        return parse_formula(formula), ""
     except InputError as error:
-        return Proposal(None, file=place, reason=f"'{formula}': {error.message}")
+        return None, f"'{formula}': {error.message}"
 
 
 def stripped(text: str, *, each_a_seed: bool = False) -> Source:
@@ -215,9 +202,9 @@ def stripped(text: str, *, each_a_seed: bool = False) -> Source:
     # One set of compositions can be realised under any number of seeds, several have one seed each
     only = full.seeds[0] if full.seeds is not None and len(full.seeds) == 1 else None
 
-    def draw(seed: int, n: int | None) -> list[Proposal]:
+    def draw(seed: int, n: int | None) -> Outcomes:
         found = full.draw(seed if only is None else only, n)
-        return [Proposal(p.composition, None, p.file, p.reason) for p in found]
+        return found.keep_crystals(np.zeros(found.n, dtype=bool))
 
     identity = {"source": "compositions-of", "of": full.identity}
     seeds = full.seeds if only is None else None
@@ -235,7 +222,7 @@ def structures(paths: Sequence[Path], *, each_a_seed: bool = False) -> Source:
             load(path)  # says that it does not, and what it could be
     sets = [[_of_one_kind(path) for path in one] for one in sets]
 
-    def draw(seed: int, n: int | None) -> list[Proposal]:
+    def draw(seed: int, n: int | None) -> Outcomes:
         return _first_entries(sets[seed], n)
 
     names = ", ".join(path.name for path in paths[:3]) + " …" * (len(paths) > 3)
@@ -264,7 +251,7 @@ def _of_one_kind(path: Path) -> Path:
     return path
 
 
-def _first_entries(paths: list[Path], n: int | None) -> list[Proposal]:
+def _first_entries(paths: list[Path], n: int | None) -> Outcomes:
     """The first n entries of files, readable or not."""
     loaded = load(paths, on_error="skip", limit=n)
     good, bad = len(loaded), len(loaded.skipped)
@@ -272,11 +259,9 @@ def _first_entries(paths: list[Path], n: int | None) -> list[Proposal]:
         tried = partial(_entries_tried, paths)
         good = bisect_right(range(good + 1), n, key=tried) - 1
         bad = n - good
-    found = zip(loaded.crystals[:good], loaded.source[:good], strict=True)
-    return [
-        *(Proposal(composition_of(crystal), crystal, file) for crystal, file in found),
-        *(Proposal(None, file=entry.source, reason=entry.reason) for entry in loaded.skipped[:bad]),
-    ]
+    unread = loaded.skipped[:bad]
+    nothing = _rows([None] * len(unread), [e.source for e in unread], [e.reason for e in unread])
+    return Outcomes.concatenate([_crystals(loaded.crystals[:good], loaded.source[:good]), nothing])
 
 
 def _entries_tried(paths: list[Path], good: int) -> int:
@@ -288,14 +273,10 @@ def reference_crystals() -> Source:
     """Crystals of the bundled reference, drawn uniformly: a good protocol finds nearly all of them valid."""
     reference = load_reference()
 
-    def draw(seed: int, n: int | None) -> list[Proposal]:
+    def draw(seed: int, n: int | None) -> Outcomes:
         size = min(n or 200, len(reference.crystals))
         chosen = generator(seed, "self-test").choice(len(reference.crystals), size=size, replace=False)
-        crystals = reference.crystals[chosen]
-        return [
-            Proposal(composition_of(crystal), crystal, str(reference.ids[i]))
-            for i, crystal in zip(chosen, crystals, strict=True)
-        ]
+        return _crystals(reference.crystals[chosen], [str(reference.ids[i]) for i in chosen])
 
     return Source("self-test", "structures", draw, {"source": "reference", "hash": reference.hash})
 
@@ -313,19 +294,21 @@ def campaign_structures(place: str, part: str) -> Source:
     if not rows:
         raise InputError(f"the campaign '{place}' has no {part}", "run it longer")
 
-    def draw(_seed: int, n: int | None) -> list[Proposal]:
-        return [_candidate(row) for row in rows[:n]]
+    def draw(_seed: int, n: int | None) -> Outcomes:
+        return _candidates(rows[:n])
 
     identity = {"source": "campaign", "part": part, "identity": ledger.identity, "n": len(rows)}
     return Source(f"{part} of {place}", "structures", draw, identity, seeds=(0,))
 
 
-def _candidate(row: Row) -> Proposal:
-    composition = parse_formula(row["cell"])
-    number = f"candidate {row.get('candidate', row.get('id'))}"
-    if row["structure"] is None:
-        return Proposal(composition, None, number, row["reason"] or "it has no structure")
-    return Proposal(composition, decode_crystal(row["structure"]), number)
+def _candidates(rows: Sequence[dict[str, Any]]) -> Outcomes:
+    at = np.array([i for i, row in enumerate(rows) if row["structure"] is not None], dtype=np.int64)
+    found = _rows(
+        [parse_formula(row["cell"]) for row in rows],
+        [f"candidate {row.get('candidate', row.get('id'))}" for row in rows],
+        ["" if row["structure"] is not None else row["reason"] or "it has no structure" for row in rows],
+    )
+    return found.with_crystals(Crystals.concatenate(decode_crystal(rows[i]["structure"]) for i in at), at)
 
 
 def earlier_evaluation(store: Store, part: str) -> Source:
@@ -333,12 +316,19 @@ def earlier_evaluation(store: Store, part: str) -> Source:
     if part not in ("structures", "relaxed"):
         raise InputError(f"an evaluation has no '{part}'", "choose structures or relaxed")
     settings = store.settings
-    stage: Stage = "drawn" if part == "structures" else "measured"
-    key = CRYSTAL if part == "structures" else RELAXED
 
-    def draw(seed: int, n: int | None) -> list[Proposal]:
-        crystals = {row["index"]: row.get(key) for row in store.rows(stage, seed)}
-        return [_again(row, crystals.get(row["index"])) for row in store.rows("drawn", seed)[:n]]
+    def draw(seed: int, n: int | None) -> Outcomes:
+        drawn = store.table("drawn", seed)
+        if part == "relaxed":
+            ended = store.table("measured", seed)
+            drawn = drawn.with_crystals(ended.crystals, drawn.at[ended.at])
+        there = drawn.has
+        why = [
+            "" if ok else why or "it was not relaxed"
+            for ok, why in zip(there, drawn.texts("reason"), strict=True)
+        ]
+        found = drawn.only(("cell", "formula", "file")).with_columns(reason=why)
+        return found if n is None else found.take(np.arange(min(n, found.n)))
 
     return Source(
         settings["label"] if part == "structures" else f"{settings['label']}, relaxed",
@@ -350,22 +340,38 @@ def earlier_evaluation(store: Store, part: str) -> Source:
     )
 
 
-def _again(row: Row, crystal: Crystals | None) -> Proposal:
-    composition = None if row["cell"] is None else parse_formula(row["cell"])
-    reason = "" if crystal is not None else row["reason"] or "it was not relaxed"
-    return Proposal(composition, crystal, row["file"], reason)
-
-
 # Pieces
 
 
 def composition_of(crystal: Crystals) -> Composition:
     """Atoms of one crystal's cell, by atomic number."""
-    return crystal.compositions[0]
+    numbers, counts = np.unique(crystal.numbers, return_counts=True)
+    return Composition(tuple(SYMBOLS[z] for z in numbers), tuple(counts.tolist()))
 
 
-def _proposed(compositions: Compositions) -> list[Proposal]:
-    return [Proposal(composition) for composition in compositions]
+def _rows(
+    compositions: Sequence[Composition | None],
+    file: str | Sequence[str] = "",
+    reason: str | Sequence[str] = "",
+) -> Outcomes:
+    """Rows without crystals; None stands for what could not be read."""
+    n = len(compositions)
+    return Outcomes.blank(n).with_columns(
+        cell=[None if c is None else str(c) for c in compositions],
+        formula=[None if c is None else c.formula for c in compositions],
+        file=[file] * n if isinstance(file, str) else file,
+        reason=[reason] * n if isinstance(reason, str) else reason,
+    )
+
+
+def _crystals(crystals: Crystals, file: Sequence[str]) -> Outcomes:
+    """A row for each crystal."""
+    rows = _rows([composition_of(crystal) for crystal in crystals], file)
+    return rows.with_crystals(crystals, np.arange(len(crystals)))
+
+
+def _proposed(compositions: Compositions) -> Outcomes:
+    return _rows(list(compositions))
 
 
 def _count(n: int | None) -> int:

@@ -1,8 +1,8 @@
 """The folder of an evaluation: settings, append-only checkpoints, and the crystals in them without loss.
 
     evaluation.json                settings, compared when the evaluation goes on
-    checkpoint/seed-0.drawn.jsonl      what was read or generated, one line per block
-    checkpoint/seed-0.measured.jsonl   what `Protocol.measure` gave, one line per chunk
+    checkpoint/seed-0.drawn.jsonl      what was read or generated, one table per line and block
+    checkpoint/seed-0.measured.jsonl   what `Protocol.measure` gave, one table per line and chunk
 
 A line is written at once and only counts with its end of line, so a run that is killed loses the block it was
 working on and nothing else.
@@ -20,14 +20,11 @@ import numpy as np
 
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
-from anchor.evaluate.protocol import Row
+from anchor.outcomes.table import Outcomes
 
 SETTINGS = "evaluation.json"
 NOT_COMPARED = frozenset({"command", "label", "seeds"})
 """Settings that may change when an evaluation goes on: how it is called, and further seeds."""
-
-CRYSTAL = "crystal"
-"""Key of the crystal as read or generated in the rows of the stage "drawn"."""
 
 Stage = Literal["drawn", "measured"]
 
@@ -83,23 +80,18 @@ class Store:
         draft.write_text(json.dumps(new, indent=1) + "\n", encoding="utf-8")
         draft.replace(path)
 
-    def lines(self, stage: Stage, seed: int) -> list[list[Row]]:
+    def table(self, stage: Stage, seed: int) -> Outcomes:
         """Everything stored of a stage; half a line at the end, left by a killed run, is cut off."""
         path = self.path(stage, seed)
-        if not path.is_file():
-            return []
-        content = path.read_bytes()
+        content = path.read_bytes() if path.is_file() else b""
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
             os.truncate(path, whole)
-        return [[_decoded(row) for row in json.loads(line)] for line in content[:whole].splitlines()]
+        return Outcomes.concatenate(_read(json.loads(line)) for line in content[:whole].splitlines())
 
-    def rows(self, stage: Stage, seed: int) -> list[Row]:
-        return [row for line in self.lines(stage, seed) for row in line]
-
-    def append(self, stage: Stage, seed: int, rows: list[Row]) -> None:
+    def append(self, stage: Stage, seed: int, table: Outcomes) -> None:
         """Add one line and wait until it is on disk."""
-        text = json.dumps([_encoded(row) for row in rows], allow_nan=False) + "\n"
+        text = json.dumps(table.to_json(), allow_nan=False) + "\n"
         with self.path(stage, seed).open("ab") as file:
             file.write(text.encode())
             file.flush()
@@ -109,27 +101,18 @@ class Store:
         return self.folder / "checkpoint" / f"seed-{seed}.{stage}.jsonl"
 
 
-def _encoded(row: Row) -> Row:
-    return {key: _crystal_out(v) if isinstance(v, Crystals) else v for key, v in row.items()}
-
-
-def _decoded(row: Row) -> Row:
-    return {key: _crystal_in(v) if isinstance(v, dict) and "lattice" in v else v for key, v in row.items()}
-
-
-def _crystal_out(crystal: Crystals) -> dict[str, Any]:
-    """One crystal for JSON, whose numbers come back bit by bit."""
-    assert len(crystal) == 1, f"a batch of {len(crystal)} crystals, not of one"
-    return {
-        "numbers": crystal.numbers.tolist(),
-        "lattice": crystal.lattice[0].tolist(),
-        "frac": crystal.frac.tolist(),
-    }
-
-
-def _crystal_in(value: Mapping[str, Any]) -> Crystals:
-    numbers = np.array(value["numbers"])
-    return Crystals(np.array([len(numbers)]), numbers, np.array(value["frac"]), np.array([value["lattice"]]))
+def _read(stored: dict[str, Any] | list[dict[str, Any]]) -> Outcomes:
+    """A table; older folders hold lists of rows with a crystal each."""
+    if isinstance(stored, dict):
+        return Outcomes.from_json(stored)
+    crystals = [row.pop("crystal", row.pop("relaxed", None)) for row in stored]
+    at = np.array([i for i, crystal in enumerate(crystals) if crystal is not None], dtype=np.int64)
+    batch = Crystals.concatenate(
+        Crystals(np.array([len(c["numbers"])]), **{name: np.array(values) for name, values in c.items()})
+        for c in crystals
+        if c is not None
+    )
+    return Outcomes.from_rows(stored).with_crystals(batch, at)
 
 
 def _short(value: Any, most: int = 120) -> str:

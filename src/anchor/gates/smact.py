@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
+from itertools import pairwise, product
 from math import gcd
 
 import numpy as np
 from numpy.typing import NDArray
 
+from anchor.chemistry.elements import SYMBOLS
 from anchor.crystals.crystals import Crystals
-from anchor.crystals.distances import minimum_image_distances
+from anchor.crystals.distances import Contacts
 from anchor.errors import MissingDependencyError
+from anchor.gates.base import Verdicts
 
 LEAST_DISTANCE = 0.5  # Å
 LEAST_VOLUME = 0.1  # Å³
@@ -64,14 +68,39 @@ def anions_attract_more(states: tuple[int, ...], electronegativity: list[float])
     return max(cations, default=-np.inf) < min(anions, default=np.inf)
 
 
-def structures_valid(crystals: Crystals, *, self_images: bool) -> NDArray[np.bool_]:
-    """Whether no two atoms are closer than 0.5 Å and the cell has at least 0.1 Å³.  # [n]
-
-    Args:
-        crystals: n crystals.
-        self_images: Also ask an atom's distance from its own images, which MatterGen leaves out.
-    """
-    contacts = minimum_image_distances(crystals, self_images=self_images)
+def structures_valid(crystals: Crystals, contacts: Contacts) -> NDArray[np.bool_]:
+    """Whether no two atoms are closer than 0.5 Å and the cell has at least 0.1 Å³.  # [n]"""
     shortest = np.full(len(crystals), np.inf)
     np.minimum.at(shortest, contacts.crystal, contacts.distance)
     return (shortest >= LEAST_DISTANCE) & (crystals.volume >= LEAST_VOLUME)
+
+
+@dataclass(frozen=True)
+class SmactGate:
+    """Both validities of MatterGen.
+
+    Attributes:
+        as_published: Do not ask an atom's distance from its own images, as MatterGen.
+    """
+
+    as_published: bool = False
+    label = "MatterGen: SMACT, distances and volume"
+
+    def verdicts(self, crystals: Crystals, contacts: Contacts) -> Verdicts:
+        """As `anchor.gates.base.Gate` asks for them."""
+        spans = pairwise(crystals.offsets.tolist())
+        cells = [Counter(SYMBOLS[z] for z in crystals.numbers[a:b].tolist()) for a, b in spans]
+        faults = [composition_fault(atoms) for atoms in cells]
+        composition = np.array([not fault for fault in faults], dtype=bool)
+        structure = structures_valid(crystals, contacts.between_sites if self.as_published else contacts)
+        too_close = ["" if ok else "atoms too close, or no volume" for ok in structure]
+        return Verdicts(
+            composition & structure,
+            ["; ".join(filter(None, both)) for both in zip(faults, too_close, strict=True)],
+            {
+                "comp_validity": composition,
+                "comp_fault": faults,
+                "structure_validity": structure,
+                "structure_comp_validity": composition & structure,
+            },
+        )

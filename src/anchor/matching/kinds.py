@@ -13,6 +13,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
 from pymatgen.core import Structure
 
 from anchor.chemistry.elements import SYMBOLS
@@ -30,30 +32,24 @@ class Matcher(Protocol):
 
 
 def first_of_kind(
-    crystals: Sequence[Crystals | None], matcher: Matcher, pool: Executor
-) -> tuple[list[int | None], dict[int, str]]:
-    """For each crystal (a batch of one) the first of its kind, and by index what went wrong.
+    crystals: Crystals, matcher: Matcher, pool: Executor
+) -> tuple[NDArray[np.int64], dict[int, str]]:
+    """For each crystal the first of its kind, and by crystal what went wrong.  # [n]
 
     The later one of two crystals is the matcher's first argument, as in MatterGen.
     """
     groups: dict[str, list[int]] = {}
-    for i, crystal in enumerate(crystals):
-        if crystal is not None:
-            groups.setdefault(crystal.formulas[0], []).append(i)
-    first: list[int | None] = [None] * len(crystals)
+    for i, formula in enumerate(crystals.formulas):
+        groups.setdefault(formula, []).append(i)
+    first = np.arange(len(crystals))
     faults: dict[int, str] = {}
     several = [members for members in groups.values() if len(members) > 1]
-    tasks = [(matcher, _joined(crystals, members)) for members in several]
-    outcomes = iter(pool.map(_first_in_group, tasks))
-    for members in groups.values():
-        if len(members) == 1:
-            first[members[0]] = members[0]
-            continue
-        found = next(outcomes).value
+    outcomes = pool.map(_first_in_group, [(matcher, crystals[members]) for members in several])
+    for members, outcome in zip(several, outcomes, strict=True):
+        found = outcome.value
         if found is None:  # somewhere the matcher hangs or fails: ask for single pairs
-            found = _first_pair_by_pair(_joined(crystals, members), members, matcher, pool, faults)
-        for i, position in zip(members, found, strict=True):
-            first[i] = members[position]
+            found = _first_pair_by_pair(crystals[members], members, matcher, pool, faults)
+        first[members] = np.array(members)[found]
     return first, faults
 
 
@@ -107,22 +103,19 @@ class KnownStructures:
 
 
 def matches_in(
-    crystals: Sequence[Crystals | None], known: KnownStructures, matcher: Matcher, pool: Executor
+    crystals: Crystals, known: KnownStructures, matcher: Matcher, pool: Executor
 ) -> tuple[list[list[str]], dict[int, str]]:
-    """Ids of the reference structures that each crystal matches, and by index what went wrong."""
-    found: list[list[str]] = [[] for _ in crystals]
+    """Ids of the reference structures that each crystal matches, and by crystal what went wrong.  # n"""
+    found: list[list[str]] = [[] for _ in range(len(crystals))]
     faults: dict[int, str] = {}
-    asked: list[tuple[int, Crystals, list[int]]] = []
-    for i, crystal in enumerate(crystals):
-        if crystal is not None and (rows := known.rows(crystal.formulas[0])):
-            asked.append((i, crystal, rows))
-    tasks = [(matcher, crystal, known.crystals[rows]) for _, crystal, rows in asked]
-    for (i, crystal, rows), outcome in zip(asked, pool.map(_matching, tasks), strict=True):
+    asked = [(i, rows) for i, formula in enumerate(crystals.formulas) if (rows := known.rows(formula))]
+    tasks = [(matcher, crystals[i], known.crystals[rows]) for i, rows in asked]
+    for (i, rows), outcome in zip(asked, pool.map(_matching, tasks), strict=True):
         positions = outcome.value
         if positions is None and len(rows) == 1:
             positions, faults[i] = [], outcome.fault
         elif positions is None:
-            single = pool.map(_matching, [(matcher, crystal, known.crystals[row]) for row in rows])
+            single = pool.map(_matching, [(matcher, crystals[i], known.crystals[row]) for row in rows])
             positions = [position for position, one in enumerate(single) if one.value]
             faults[i] = next((one.fault for one in single if one.fault), outcome.fault)
         found[i] = [str(known.ids[rows[position]]) for position in positions]
@@ -135,16 +128,11 @@ def chemical_systems(crystals: Crystals) -> list[str]:
     return ["-".join(sorted({SYMBOLS[z] for z in crystals.numbers[a:b]})) for a, b in spans]
 
 
-def _joined(crystals: Sequence[Crystals | None], members: Sequence[int]) -> Crystals:
-    return Crystals.concatenate(crystal for i in members if (crystal := crystals[i]) is not None)
-
-
 def _first_in_group(task: tuple[Matcher, Crystals]) -> list[int]:
     """First of its kind, of each structure of one formula."""
     matcher, crystals = task
     structures = crystals.to_structures()
-    found = first_matches([0] * len(crystals), lambda i, j: matcher.fit(structures[j], structures[i]))
-    return [position for position in found if position is not None]
+    return first_matches([0] * len(crystals), lambda i, j: matcher.fit(structures[j], structures[i]))
 
 
 def _first_pair_by_pair(
@@ -158,8 +146,7 @@ def _first_pair_by_pair(
             faults[members[j]] = outcome.fault
         return bool(outcome.value)
 
-    found = first_matches([0] * len(group), same)
-    return [position for position in found if position is not None]
+    return first_matches([0] * len(group), same)
 
 
 def _matching(task: tuple[Matcher, Crystals, Crystals]) -> list[int]:

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
 from pymatgen.analysis.structure_matcher import StructureMatcher
 from pymatgen.core import Structure
 
 from anchor.crystals.crystals import Crystals
 
 
-def first_matches(keys: Sequence[Hashable | None], same: Callable[[int, int], bool]) -> list[int | None]:
-    """For each item, the first of its kind: an earlier item, or itself; None where the key is None.
+def first_matches(keys: Sequence[Hashable], same: Callable[[int, int], bool]) -> list[int]:
+    """For each item, the first of its kind: an earlier item, or itself.
 
     Items are taken in order. Each is compared with the earlier firsts of its own key, oldest first; as
     matching is not transitive, duplicates of duplicates are not compared (pymatgen's `group_structures` does
@@ -27,11 +29,8 @@ def first_matches(keys: Sequence[Hashable | None], same: Callable[[int, int], bo
         same: Whether items i and j are the same; called with i < j.
     """
     firsts: dict[Hashable, list[int]] = {}
-    found: list[int | None] = []
+    found: list[int] = []
     for j, key in enumerate(keys):
-        if key is None:
-            found.append(None)
-            continue
         known = firsts.setdefault(key, [])
         match = next((i for i in known if same(i, j)), j)
         if match == j:
@@ -40,35 +39,25 @@ def first_matches(keys: Sequence[Hashable | None], same: Callable[[int, int], bo
     return found
 
 
-def first_structures(
-    crystals: Sequence[Crystals | None], *, matcher: StructureMatcher | None = None
-) -> list[int | None]:
-    """`first_matches` of crystals (each a batch of one) under an ordered structure matcher.
+def first_structures(crystals: Crystals, *, matcher: StructureMatcher | None = None) -> NDArray[np.int64]:
+    """`first_matches` of crystals under an ordered structure matcher.  # [n]
 
     Each crystal is reduced once, and only if another one has its formula.
 
     Args:
-        crystals: In sampling order; None has no structure and gets None.
+        crystals: In sampling order.
         matcher: pymatgen's with its default tolerances (0.2, 0.3, 5°) if None.
     """
     matcher = matcher or StructureMatcher()
-    keys = [None if crystal is None else crystal.formulas[0] for crystal in crystals]
     reduced: dict[int, Structure] = {}
 
     def structure(i: int) -> Structure:
         if i not in reduced:
-            crystal = crystals[i]
-            assert crystal is not None
-            niggli = crystal.to_structures()[0].get_reduced_structure(reduction_algo="niggli")
+            niggli = crystals[i].to_structures()[0].get_reduced_structure(reduction_algo="niggli")
             reduced[i] = niggli.get_primitive_structure()
         return reduced[i]
 
     def same(i: int, j: int) -> bool:
         return bool(matcher.fit(structure(i), structure(j), skip_structure_reduction=True))
 
-    return first_matches(keys, same)
-
-
-def is_first(matches: Sequence[int | None]) -> list[bool]:
-    """Whether each item is the first of its kind."""
-    return [match == i for i, match in enumerate(matches)]
+    return np.array(first_matches(crystals.formulas, same), dtype=np.int64)

@@ -173,6 +173,16 @@ FIELD_NAMES = {
 """What the field calls a column, in files for other programs."""
 
 
+def declare(new: Column) -> None:
+    """Add a column of one's own, such as that of a further protocol.
+
+    Raises:
+        AnchorError: Its name is taken.
+    """
+    if COLUMNS.setdefault(new.name, new) != new:
+        raise AnchorError(f"there is a column '{new.name}' already: {COLUMNS[new.name].about}")
+
+
 def above(hull: str) -> str:
     """Column of the energy above one hull by its name ('dft', 'potential', …)."""
     return ABOVE_EACH.replace("*", hull)

@@ -40,19 +40,23 @@ SINGLE_POINT: dict[str, Any] = {"cell": False, "max_steps": 0, "fmax": 1e9}
 
 
 class ScoringHull(Protocol):
-    """What `PotentialHull`, `AlexMPHull` and other hulls have in common."""
-
-    identity: HullIdentity
-    elements: frozenset[int]
-
-    @property
-    def searchable_elements(self) -> tuple[str, ...]: ...
+    """What all hulls have in common."""
 
     def score(
         self, crystals: Crystals, energies: NDArray[np.float64], *, checkpoint_hash: str
     ) -> HullScores: ...
 
     def decomposition(self, composition: NDArray[np.float64] | str) -> Decomposition | None: ...
+
+
+class SearchHull(ScoringHull, Protocol):
+    """A hull that a campaign can search on: `PotentialHull`, `AlexMPHull`."""
+
+    identity: HullIdentity
+    elements: frozenset[int]
+
+    @property
+    def searchable_elements(self) -> tuple[str, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -106,13 +110,28 @@ class Judge:
         found = zip(batches, covered, self._relax_all(known, settings, clock), strict=True)
         return [self._outcomes(batch, rows, one.relaxation) for batch, rows, one in found]
 
-    def lowest(self, crystals: Crystals, among: int, *, clock: Clock | None = None) -> NDArray[np.int64]:
-        """Of every `among` consecutive crystals the one of lowest energy per atom as it is.  # [n / among]"""
+    def lowest(
+        self, crystals: Crystals, owner: NDArray[np.int64], *, clock: Clock | None = None
+    ) -> NDArray[np.int64]:
+        """Of the crystals of each owner the one of lowest energy per atom as it is, the first among equals.
+
+        Args:
+            crystals: Candidates; those without an energy come last.  # n
+            owner: Whom each belongs to.  # [n]
+
+        Returns:
+            One crystal per owner, owners in ascending order.
+        """
         settings = SINGLE_POINT if self.relaxing is None else {**asdict(self.relaxing), "max_steps": 0}
-        (one,) = self._relax_all([crystals], settings, clock)
+        asked = np.flatnonzero(self.potential.supports(crystals) & crystals.finite)
+        (one,) = self._relax_all(
+            [crystals if len(asked) == len(crystals) else crystals[asked]], settings, clock
+        )
+        energy = np.full(len(crystals), np.inf)
         found = one.relaxation
-        energy = np.where(np.isfinite(found.energy), found.energy_per_atom, np.inf).reshape(-1, among)
-        return np.arange(len(energy)) * among + energy.argmin(axis=1)
+        energy[asked] = np.where(np.isfinite(found.energy), found.energy_per_atom, np.inf)
+        order = np.lexsort((energy, owner))
+        return order[np.unique(owner[order], return_index=True)[1]]
 
     def _relax_all(
         self, batches: Sequence[Crystals], settings: dict[str, Any], clock: Clock | None

@@ -58,6 +58,12 @@ class Outcomes:
         """n rows without crystals."""
         return cls(n, Crystals.empty(), np.zeros(0, dtype=np.int64))
 
+    @classmethod
+    def from_rows(cls, rows: Sequence[Mapping[str, Any]]) -> Outcomes:
+        """From rows of plain values, as `rows` gives them; without crystals."""
+        names = dict.fromkeys(name for row in rows for name in row)
+        return cls.blank(len(rows)).with_columns(**{name: [row.get(name) for row in rows] for name in names})
+
     # Columns
 
     def __getitem__(self, name: str) -> Values:
@@ -84,12 +90,21 @@ class Outcomes:
         """A column of text; missing is ''.  # n"""
         return [str(value) for value in self[name].filled("")]
 
+    def where(self, name: str, value: object) -> NDArray[np.bool_]:
+        """Rows whose column has this value.  # [n]"""
+        return np.array([found == value for found in _plain(self[name])], dtype=bool)
+
     @property
     def has(self) -> NDArray[np.bool_]:
         """Rows with a crystal.  # [n]"""
-        mask = np.zeros(self.n, dtype=bool)
-        mask[self.at] = True
-        return mask
+        return self.by_row(np.ones(len(self.at), dtype=bool), False)
+
+    def by_row(self, values: ArrayLike | Sequence[Any], blank: object) -> NDArray[Any]:
+        """One value per crystal as one per row, `blank` in rows without a crystal.  # [m] -> [n]"""
+        given = np.asarray(values)
+        rows = np.full(self.n, blank, dtype=object if given.dtype.kind == "U" else given.dtype)
+        rows[self.at] = given
+        return rows
 
     def with_columns(self, **columns: ArrayLike | Sequence[Any]) -> Outcomes:
         """With these columns, one value per row; None and NaN are missing."""
@@ -103,6 +118,19 @@ class Outcomes:
             column_[self.at] = _typed(name, values)
             found[name] = column_
         return replace(self, columns={**self.columns, **found})
+
+    def only(self, names: Iterable[str]) -> Outcomes:
+        """The same rows and crystals with these columns, in this order."""
+        return replace(self, columns={name: self[name] for name in names})
+
+    def onto(self, other: Outcomes) -> Outcomes:
+        """With the other table's columns before its own, and their values where it has none itself."""
+        columns = dict(other.columns)
+        for name, values in self.columns.items():
+            there = ~np.ma.getmaskarray(values)
+            columns[name] = other[name].copy()
+            columns[name][there] = values[there]
+        return replace(self, columns=columns)
 
     def with_crystals(self, crystals: Crystals, at: NDArray[np.int64]) -> Outcomes:
         """The same rows with other crystals."""

@@ -46,6 +46,12 @@ class Sampled:
     made_by: list[str]
     missing: dict[int, str] = field(default_factory=dict)
 
+    def of(self, items: Sequence[int], n: int) -> Sampled:
+        """Only the answers to some items of the query, of each of which n crystals were asked."""
+        kept = np.flatnonzero(np.isin(self.request // n, list(items)))
+        missing = {request: why for request, why in self.missing.items() if request // n in items}
+        return Sampled(self.crystals[kept], self.request[kept], [self.made_by[i] for i in kept], missing)
+
     def complete(self) -> Crystals:
         """The crystals, one for every request.
 

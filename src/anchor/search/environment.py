@@ -19,7 +19,7 @@ from anchor.hull.alex_mp import load_alex_mp
 from anchor.hull.references import load_hull
 from anchor.matching.flags import StructureFlags
 from anchor.outcomes.checks import Checks
-from anchor.outcomes.judge import Judge, Relaxing, ScoringHull
+from anchor.outcomes.judge import Judge, Relaxing, SearchHull
 from anchor.policy.constraints import Limits
 from anchor.potentials.base import Potential
 from anchor.potentials.registry import load_potential
@@ -40,7 +40,7 @@ class Environment:
     reference: Reference
     prior: Prior
     judge: Judge
-    hull: ScoringHull
+    hull: SearchHull
     realiser: Realiser
     scorer: GroupScorer
     limits: Limits
@@ -102,7 +102,7 @@ def load_configured_prior(settings: PriorSettings, *, device: str) -> Prior:
     return load_prior(settings.name, device=device, **options)
 
 
-def load_campaign_hull(config: Config, potential: Potential) -> ScoringHull:
+def load_campaign_hull(config: Config, potential: Potential) -> SearchHull:
     """The hull that a config names, for its potential."""
     if config.hull.kind == "alex-mp":
         return load_alex_mp(config.hull.path, potential)

@@ -21,7 +21,7 @@ from anchor.outcomes.judge import FAILED, NOT_SCORED, Judge
 from anchor.outcomes.table import Outcomes
 from anchor.priors.base import Prior
 
-NOT_REALISED = "not realised"
+DRAWN, NOT_REALISED = "drawn", "not realised"
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,26 +74,23 @@ class Realiser:
         """
         clock = Clock() if clock is None else clock
         asked = [self._before(compositions) for compositions in groups]
-        generated = []
         for group, (compositions, table) in enumerate(zip(groups, asked, strict=True)):
-            rows = np.flatnonzero(table["status"] == "drawn")
+            rows = np.flatnonzero(table["status"] == DRAWN)
             if crystals is not None:
-                generated.append((rows, crystals[group][rows]))
-                continue
-            with clock.part("prior"):
-                made = self._sample(compositions[rows], ("structure", step, first + group))
-            if self.config.prior.candidates > 1:
-                made = made[self.judge.lowest(made, self.config.prior.candidates, clock=clock)]
-            generated.append((rows, made))
-        relaxed = self.judge.relaxed([made for _, made in generated], clock=clock)
+                asked[group] = table.with_crystals(crystals[group][rows], rows)
+            else:
+                stream = ("structure", step, first + group)
+                asked[group] = self._made(table, compositions[rows], rows, stream, clock)
+        relaxed = self.judge.relaxed([table.crystals for table in asked], clock=clock)
         self._refuse_if_nothing_works(relaxed)
         found = []
-        for table, (rows, made), judged in zip(asked, generated, relaxed, strict=True):
+        for table, judged in zip(asked, relaxed, strict=True):
             placed = self.judge.placed(judged, clock=clock)
             with clock.part("scoring"):
                 assert self.judge.checks is not None, "a campaign's judge has a gate"
                 checked, embeddings = self.judge.checks(placed)
-            found.append(Realised(_filled(table, checked.spread(rows, table.n)), made, embeddings))
+            outcomes = checked.spread(table.at, table.n).onto(table)
+            found.append(Realised(outcomes, table.crystals, embeddings))
         return found
 
     def _before(self, compositions: Compositions) -> Outcomes:
@@ -114,7 +111,7 @@ class Realiser:
                 status.append(NOT_REALISED)
                 reason.append(NOT_NEUTRAL)
             else:
-                status.append("drawn")
+                status.append(DRAWN)
                 reason.append("")
         return Outcomes.blank(len(compositions)).with_columns(
             formula=compositions.formulas,
@@ -126,15 +123,34 @@ class Realiser:
             reason=reason,
         )
 
-    def _sample(self, compositions: Compositions, stream: tuple[str | int, ...]) -> Crystals:
-        query = self.config.prior.query
-        return self.prior.sample(
-            asked_for(compositions, query),
-            self.config.prior.candidates,
-            seed=self.config.run.seed,
-            stream=stream,
-            cell="free" if query == "free" else None,
-        )
+    def _made(
+        self,
+        table: Outcomes,
+        compositions: Compositions,
+        rows: NDArray[np.int64],
+        stream: tuple[str | int, ...],
+        clock: Clock,
+    ) -> Outcomes:
+        """The table with a crystal of the prior in each of the rows; where it has none, that is a failure."""
+        query, n = self.config.prior.query, self.config.prior.candidates
+        with clock.part("prior"):
+            made = self.prior.realise(
+                asked_for(compositions, query),
+                n,
+                seed=self.config.run.seed,
+                stream=stream,
+                cell="free" if query == "free" else None,
+            )
+        owner, chosen = made.request // n, np.arange(len(made.crystals))
+        if n > 1:
+            chosen = self.judge.lowest(made.crystals, owner, clock=clock)
+        at = rows[owner[chosen]]
+        status, reason = table["status"].copy(), table["reason"].copy()
+        for request, why in made.missing.items():
+            if (row := rows[request // n]) not in at:
+                status[row], reason[row] = FAILED, why
+        table = table.with_columns(status=status, reason=reason).with_crystals(made.crystals[chosen], at)
+        return table.with_crystal_columns(made_by=[made.made_by[i] for i in chosen])
 
     def _refuse_if_nothing_works(self, groups: Sequence[Outcomes]) -> None:
         """A fault of the machine, not of the crystals: the potential failed for every single one."""
@@ -147,9 +163,3 @@ class Realiser:
                     f"see: anchor potentials check {self.judge.potential.name}; "
                     "the campaign can be resumed afterwards",
                 )
-
-
-def _filled(before: Outcomes, found: Outcomes) -> Outcomes:
-    """The rows known before, with what was found where there is a crystal."""
-    columns = {name: values[found.at] for name, values in found.columns.items()}
-    return before.with_crystals(found.crystals, found.at).with_crystal_columns(**columns)

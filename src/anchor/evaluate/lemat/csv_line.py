@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from math import nan, sqrt
 from typing import Any
 
-from anchor.evaluate.protocol import Mean, Rate
-from anchor.search.rows import plain
+from anchor.evaluate.protocol import Mean, Rate, finite
 
 CSV_COLUMNS = (
     "run_name", "timestamp", "n_structures",
@@ -48,7 +47,7 @@ def csv_row(
         elif isinstance(found, Rate):
             row[column] = found.k if column.endswith("_count") else found.value
         elif column in SPREADS:
-            row[column] = plain(found.std * sqrt((found.n - 1) / found.n) if found.n > 1 else nan)
+            row[column] = finite(found.std * sqrt((found.n - 1) / found.n) if found.n > 1 else nan)
         else:
-            row[column] = plain(found.value)
+            row[column] = finite(found.value)
     return row

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from math import exp, log, nan
 
@@ -24,13 +24,13 @@ WORST_HHI = 10.0
 PRODUCTION_WEIGHT, RESERVE_WEIGHT = 0.25, 0.75
 
 
-def size_columns(crystals: Crystals) -> list[dict[str, float]]:
-    """The columns of `SIZE_BINS` of each crystal. Packing: spheres of covalent radius, at most 1.  # n"""
+def size_columns(crystals: Crystals) -> dict[str, NDArray[np.float64]]:
+    """The columns of `SIZE_BINS`. Packing: spheres of covalent radius, at most 1.  # [n] each"""
     lengths = np.linalg.norm(crystals.lattice, axis=2)
     spheres = 4 / 3 * np.pi * _covalent_radii()[crystals.numbers] ** 3
     filled = np.bincount(crystals.owner, weights=spheres, minlength=len(crystals))
     columns = [mass_density(crystals), *lengths.T, np.minimum(filled / crystals.volume, 1.0)]
-    return [dict(zip(SIZE_BINS, map(float, values), strict=True)) for values in zip(*columns, strict=True)]
+    return dict(zip(SIZE_BINS, columns, strict=True))
 
 
 def entropy(counts: Iterable[int]) -> float:
@@ -46,20 +46,20 @@ def vendi_score(values: Iterable[object]) -> float:
     return exp(entropy(counts.values())) if counts else nan
 
 
-def size_diversity(rows: Sequence[Mapping[str, float]], *, as_published: bool = False) -> float:
+def size_diversity(columns: Mapping[str, NDArray[np.float64]], *, as_published: bool = False) -> float:
     """Mean entropy of the binned size columns, as a share of the largest possible, ln n.
 
     Args:
-        rows: One mapping with the columns of `SIZE_BINS` per structure.
+        columns: Those of `SIZE_BINS`, of n structures.  # [n] each
         as_published: Divide nats by log2 n, so that the largest possible is ln 2 instead of 1.
     """
-    if len(rows) < 2:
+    n = len(columns["packing_factor"])
+    if n < 2:
         return nan
     total = sum(
-        entropy(Counter(int(row[column] // width) for row in rows).values())
-        for column, width in SIZE_BINS.items()
+        entropy(Counter((columns[name] // width).tolist()).values()) for name, width in SIZE_BINS.items()
     )
-    return total / len(SIZE_BINS) / (np.log2(len(rows)) if as_published else log(len(rows)))
+    return total / len(SIZE_BINS) / (np.log2(n) if as_published else log(n))
 
 
 def supply_risk(crystals: Crystals) -> NDArray[np.float64]:

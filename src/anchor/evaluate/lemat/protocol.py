@@ -1,7 +1,7 @@
 """LeMat-GenBench's evaluation, rebuilt (paper: app:eval-lemat).
 
     protocol = LematProtocol(pre_relax="mattersim-5m")
-    rows = protocol.measure(crystals)
+    table = protocol.measure(crystals)
 
 Validity first (charge cascade, distances, plausibility), and only valid structures go on: an ensemble of
 potentials, each with its own hull, gives the mean energy above hull; then unique, novel, SUN and MSUN by its
@@ -11,7 +11,6 @@ footer says what did. See docs/evaluation.md for what differs from the original,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from importlib.metadata import version
 from math import nan
@@ -36,7 +35,7 @@ from anchor.evaluate.lemat.diversity import (
     vendi_score,
 )
 from anchor.evaluate.lemat.hulls import NAMES, TableHull, hull_status, load_table_hull
-from anchor.evaluate.protocol import RELAXED, Mean, Metric, Protocol, Rate, Row
+from anchor.evaluate.protocol import Mean, Metric, Protocol, Rate
 from anchor.executors import Processes
 from anchor.gates.lemat import LematGate, space_group_number
 from anchor.hull.energies import single_point_chunks
@@ -44,14 +43,16 @@ from anchor.hull.references import Kind, PotentialHull, load_hull
 from anchor.matching.displacement import site_rmsd
 from anchor.matching.kinds import KnownStructures, chemical_systems, matches_in
 from anchor.matching.uniqueness import first_structures
+from anchor.outcomes.columns import ABOVE, ENERGY, FORMATION, METASTABLE_BELOW, STABLE_BELOW
+from anchor.outcomes.judge import Judge, Relaxing
+from anchor.outcomes.table import Outcomes
 from anchor.potentials.base import Potential
 from anchor.potentials.registry import load_potential
-from anchor.search.rows import plain
 
 ENSEMBLE = "mattersim-1m+chgnet"
 """What runs here without gated weights, and has calibrated hulls."""
-METASTABLE_BELOW = 0.1
-"""eV/atom; LeMat-GenBench's metastable is above 0 and at most this: it leaves out what is stable."""
+BETWEEN = f"{STABLE_BELOW:g} < E_hull ≤ {METASTABLE_BELOW:g}"
+"""LeMat-GenBench's metastable: it leaves out what is stable."""
 LENGTH_TOLERANCE = 0.1
 """ltol of its structure matcher; other tolerances are pymatgen's."""
 
@@ -87,23 +88,34 @@ class LematProtocol(Protocol):
             "novel_count", "Novel all", headline=False, description="Valid, matches no reference structure."
         ),
         Metric("unique_novel_count", "Novel", description="Valid, unique and novel: the paper's column."),
-        Metric("metastable_or_stable_count", "Meta", description="Valid, mean E_hull ≤ 0.1 eV/atom."),
-        Metric("stable_count", "Stable", column="stable", description="Valid, mean E_hull ≤ 0."),
+        Metric(
+            "metastable_or_stable_count",
+            "Meta",
+            description=f"Valid, mean E_hull ≤ {METASTABLE_BELOW:g} eV/atom.",
+        ),
+        Metric(
+            "stable_count", "Stable", column="stable", description=f"Valid, mean E_hull ≤ {STABLE_BELOW:g}."
+        ),
         Metric("stability_mean_above_hull", "E_hull", show="value", better="low", unit="eV/atom"),
         Metric(
             "msun_count",
             "MSUN",
             column="msun",
-            description="0 < E_hull ≤ 0.1, unique among such, novel; without SUN.",
+            description=f"{BETWEEN}, unique among such, novel; without SUN.",
         ),
-        Metric("sun_count", "SUN", column="sun", description="E_hull ≤ 0, unique among such, novel."),
+        Metric(
+            "sun_count",
+            "SUN",
+            column="sun",
+            description=f"E_hull ≤ {STABLE_BELOW:g}, unique among such, novel.",
+        ),
         Metric("msun_or_sun_count", "MSUN+SUN", headline=False, description="What others call MSUN."),
         Metric(
             "metastable_count",
             "Metastable",
             column="metastable",
             headline=False,
-            description="0 < E_hull ≤ 0.1 eV/atom.",
+            description=f"{BETWEEN} eV/atom.",
         ),
         Metric("unique_in_stable_count", "U stable", column="unique_in_stable", headline=False),
         Metric("unique_in_metastable_count", "U metastable", column="unique_in_metastable", headline=False),
@@ -176,144 +188,129 @@ class LematProtocol(Protocol):
         """What novelty is asked against: LeMat-Bulk is not here."""
         return KnownStructures.bundled()
 
+    @cached_property
+    def judges(self) -> dict[str, Judge]:
+        """Every potential with its own hull."""
+        relaxing = Relaxing(cell=True, max_steps=self.max_steps, fmax=self.fmax)
+        return {
+            name: Judge(self.relaxer(p), self.hulls[name], relaxing) for name, p in self.potentials.items()
+        }
+
     # One structure alone
 
-    def measure(self, crystals: Crystals) -> list[Row]:
-        rows: list[Row] = [{} for _ in range(len(crystals))]
-        submitted = self._pre_relaxed(crystals, rows)
-        alive = [i for i, row in enumerate(rows) if row.get("status") != "failed"]
-        valid = self._judge(submitted, alive, rows)
+    def measure(self, crystals: Crystals) -> Outcomes:
+        table = self._pre_relaxed(crystals)
+        valid = self._validated(table)
         for name in self.names:
-            self._energies(name, submitted, valid, rows)
-        return [{column: plain(value) for column, value in row.items()} for row in rows]
+            valid = self._energies(name, valid)
+        relaxed = table if self.pre_relaxer is not None else Outcomes.blank(table.n)
+        return valid.with_crystals(relaxed.crystals, relaxed.at)
 
-    def _pre_relaxed(self, crystals: Crystals, rows: list[Row]) -> Crystals:
-        """What is judged: the structures as given, or pre-relaxed (then also under `RELAXED`)."""
+    def _pre_relaxed(self, crystals: Crystals) -> Outcomes:
+        """What is judged: the structures as given, or those that a pre-relaxation led to an end."""
         if self.pre_relaxer is None:
-            return crystals
-        found = self.relax(
-            crystals,
-            self.pre_relaxer,
-            cell=True,
-            max_steps=self.pre_relax_steps,
-            fmax=self.fmax,
+            return Outcomes.of(crystals)
+        relaxing = Relaxing(cell=True, max_steps=self.pre_relax_steps, fmax=self.fmax)
+        (found,) = Judge(self.relaxer(self.pre_relaxer), None, relaxing).relaxed([crystals])
+        table = found.with_columns(
+            pre_relaxation=found["relaxation"],
+            pre_relaxation_steps=found["relaxation_steps"],
+            reason=[f"pre-{why}" if why.startswith("relaxation") else why for why in found.texts("reason")],
         )
-        for i, row in enumerate(rows):
-            row |= {"pre_relaxation": str(found.status[i]), "pre_relaxation_steps": found.steps[i]}
-            if found.ended[i]:
-                row[RELAXED] = found.crystals[i]
-            else:
-                why = f"pre-relaxation {found.status[i]}: {found.reason[i]}".removesuffix(": ")
-                row |= {"status": "failed", "reason": why}
-        return found.crystals
+        ended = np.isfinite(found.numbers(ENERGY))
+        return table.only(("pre_relaxation", "pre_relaxation_steps", "status", "reason")).keep_crystals(ended)
 
-    def _judge(self, crystals: Crystals, alive: list[int], rows: list[Row]) -> list[int]:
-        """Validity, and the columns of diversity and supply risk of valid structures; which are valid?"""
-        for i, check in zip(alive, self.gate.check(crystals[alive]), strict=True):
-            rows[i] |= {
-                "valid": check.valid,
-                "charge_ok": check.charge_ok,
-                "distance_ok": check.distance_ok,
-                "plausibility_ok": check.plausibility_ok,
-                "charge_by": check.charge_by,
-                "validity_reason": "; ".join(check.reasons),
-            }
-        valid = [i for i in alive if rows[i]["valid"]]
-        chosen = crystals[valid]
-        systems, sizes, risks = chemical_systems(chosen), size_columns(chosen), supply_risk(chosen)
-        groups = self.pool.map(space_group_number, list(chosen))
-        for place, i in enumerate(valid):
-            rows[i] |= {
-                "chemical_system": systems[place],
-                "space_group": groups[place].value,
-                **sizes[place],
-                "hhi_production": risks[place, 0],
-                "hhi_reserve": risks[place, 1],
-            }
-        return valid
+    def _validated(self, table: Outcomes) -> Outcomes:
+        """Crystals of valid rows only, with the columns of diversity and supply risk."""
+        checks = self.gate.check(table.crystals)
+        table = table.with_crystal_columns(
+            valid=[check.valid for check in checks],
+            charge_ok=[check.charge_ok for check in checks],
+            distance_ok=[check.distance_ok for check in checks],
+            plausibility_ok=[check.plausibility_ok for check in checks],
+            charge_by=[check.charge_by for check in checks],
+            validity_reason=["; ".join(check.reasons) for check in checks],
+        )
+        table = table.keep_crystals(table.flags("valid"))
+        production, reserve = supply_risk(table.crystals).T
+        return table.with_crystal_columns(
+            chemical_system=chemical_systems(table.crystals),
+            space_group=[one.value for one in self.pool.map(space_group_number, list(table.crystals))],
+            **size_columns(table.crystals),
+            hhi_production=production,
+            hhi_reserve=reserve,
+        )
 
-    def _energies(self, name: str, submitted: Crystals, valid: list[int], rows: list[Row]) -> None:
+    def _energies(self, name: str, valid: Outcomes) -> Outcomes:
         """One potential's energies of valid structures: as submitted, and relaxed."""
-        potential = self.potentials[name]
-        covered = [i for i, ok in zip(valid, potential.supports(submitted[valid]), strict=True) if ok]
-        for i in set(valid) - set(covered):
-            rows[i][f"{name}_relaxation"] = "element not covered"
-        chosen = submitted[covered]
-        single = np.full(len(chosen), np.nan)
-        for members in single_point_chunks(chosen):
-            single[members] = potential.evaluate(chosen[members]).energy
-        found = self.relax(chosen, potential, cell=True, max_steps=self.max_steps, fmax=self.fmax)
-        for place, i in enumerate(covered):
-            ended = bool(found.ended[place])
-            rmsd = site_rmsd(found.crystals[place], chosen[place], as_published=self.as_published)
-            rows[i] |= {
-                f"{name}_energy_ev": single[place],
-                f"{name}_relaxed_energy_ev": found.energy[place] if ended else nan,
-                f"{name}_relaxation": str(found.status[place]),
-                f"{name}_relaxation_steps": found.steps[place],
-                f"{name}_rmsd_angstrom": rmsd if ended else nan,
-            }
+        judge, crystals = self.judges[name], valid.crystals
+        covered = np.flatnonzero(judge.potential.supports(crystals))
+        single = np.full(len(crystals), np.nan)
+        for members in single_point_chunks(crystals[covered]):
+            single[covered[members]] = judge.potential.evaluate(crystals[covered[members]]).energy
+        (found,) = judge.relaxed([crystals])
+        energy = found.numbers(ENERGY)
+        rmsd = [
+            site_rmsd(found.crystals[i], crystals[i], as_published=self.as_published) if there else nan
+            for i, there in enumerate(np.isfinite(energy))
+        ]
+        columns: dict[str, Any] = {
+            f"{name}_energy_ev": single,
+            f"{name}_relaxed_energy_ev": energy,
+            f"{name}_relaxation": found["relaxation"].filled("element not covered"),
+            f"{name}_relaxation_steps": found["relaxation_steps"],
+            f"{name}_rmsd_angstrom": rmsd,
+        }
+        return valid.with_crystal_columns(**columns)
 
     # All structures of a seed
 
-    def flag(
-        self, rows: Sequence[Row], raw: Sequence[Crystals | None], relaxed: Sequence[Crystals | None]
-    ) -> list[Row]:
-        valid = np.array([bool(row.get("valid")) for row in rows])
-        judged: list[Crystals | None] = [
-            (after if after is not None else before) if ok else None
-            for before, after, ok in zip(raw, relaxed, valid, strict=True)
-        ]
-        energies = [self._ensemble(rows, judged, column) for column in ("energy_ev", "relaxed_energy_ev")]
-        counted = energies[0 if self.as_published else 1]
+    def flag(self, drawn: Outcomes, measured: Outcomes) -> Outcomes:
+        valid = measured.flags("valid")
+        judged = (drawn if self.pre_relax_name is None else measured).keep_crystals(valid)
+        table = measured.with_crystals(judged.crystals, judged.at)
+        submitted, relaxed = (self._ensemble(table, column) for column in ("energy_ev", "relaxed_energy_ev"))
+        counted = submitted if self.as_published else relaxed
         above = counted["mean"]
-        first = first_structures(judged, matcher=self.matcher)
-        matches, faults = matches_in(judged, self.known, self.matcher, self.pool)
-        stable = valid & (above <= 0)
-        metastable = valid & (above > 0) & (above <= METASTABLE_BELOW)
-        unique_in_stable, unique_in_metastable = first_among(first, stable), first_among(first, metastable)
-        flagged: list[Row] = []
-        for i, row in enumerate(rows):
-            novel = bool(valid[i] and not matches[i])
-            original = first[i]
-            flag = {
-                "formation_energy_ev_per_atom": counted["formation"][i],
-                "energy_above_hull_ev_per_atom": above[i],
-                "ensemble_std_ev_per_atom": counted["std"][i],
-                "n_potentials": int(counted["n"][i]),
-                "energy_above_hull_as_submitted_ev_per_atom": energies[0]["mean"][i],
-                "energy_above_hull_relaxed_ev_per_atom": energies[1]["mean"][i],
-                **{f"{p}_above_hull_ev_per_atom": counted[p][i] for p in self.names},
-                "rmsd_angstrom": _mean([row.get(f"{p}_rmsd_angstrom") for p in self.names]),
-                "unique": original == i,
-                "duplicate_of": None if original in (None, i) else rows[original or 0].get("index"),
-                "novel": novel,
-                "matches_in_reference": " ".join(matches[i]),
-                "stable": stable[i],
-                "metastable": metastable[i],
-                "unique_in_stable": unique_in_stable[i],
-                "unique_in_metastable": unique_in_metastable[i],
-                "sun": unique_in_stable[i] and novel,
-                "msun": unique_in_metastable[i] and novel,
-                "matcher_fault": faults.get(i, ""),
-            }
-            flagged.append({column: plain(value) for column, value in flag.items()})
-        return flagged
+        first = first_structures(table.crystals, matcher=self.matcher)
+        matches, faults = matches_in(table.crystals, self.known, self.matcher, self.pool)
+        duplicate = first != np.arange(len(first))
+        novel = table.by_row(np.array([not ids for ids in matches], dtype=bool), False)
+        stable = valid & (above <= STABLE_BELOW)
+        metastable = valid & (above > STABLE_BELOW) & (above <= METASTABLE_BELOW)
+        kind = table.by_row(first, -1)
+        unique_in_stable, unique_in_metastable = first_among(kind, stable), first_among(kind, metastable)
+        table = table.with_columns(
+            **{FORMATION: counted["formation"], ABOVE: above},
+            ensemble_std_ev_per_atom=counted["std"],
+            n_potentials=counted["n"],
+            energy_above_hull_as_submitted_ev_per_atom=submitted["mean"],
+            energy_above_hull_relaxed_ev_per_atom=relaxed["mean"],
+            **{f"{p}_above_hull_ev_per_atom": counted[p] for p in self.names},
+            rmsd_angstrom=_nanmean(np.array([table.numbers(f"{p}_rmsd_angstrom") for p in self.names])),
+            unique=table.by_row(~duplicate, False),
+            duplicate_of=[None] * table.n,
+            novel=novel,
+            matches_in_reference=table.by_row([" ".join(ids) for ids in matches], ""),
+            stable=stable,
+            metastable=metastable,
+            unique_in_stable=unique_in_stable,
+            unique_in_metastable=unique_in_metastable,
+            sun=unique_in_stable & novel,
+            msun=unique_in_metastable & novel,
+            matcher_fault=table.by_row([faults.get(i, "") for i in range(len(first))], ""),
+        )
+        original = np.ma.MaskedArray(table["index"][table.at[first]], mask=~duplicate)
+        return table.with_crystal_columns(duplicate_of=original).with_crystals(measured.crystals, measured.at)
 
-    def _ensemble(
-        self, rows: Sequence[Row], judged: Sequence[Crystals | None], column: str
-    ) -> dict[str, NDArray[np.float64]]:
+    def _ensemble(self, table: Outcomes, column: str) -> dict[str, NDArray[np.float64]]:
         """Mean, standard deviation and number of potentials, mean formation energy, each by name.  # [n]"""
-        there = [i for i, crystal in enumerate(judged) if crystal is not None]
-        crystals = Crystals.concatenate(crystal for crystal in judged if crystal is not None)
-        above = np.full((len(self.names), len(rows)), np.nan)
-        formation = above.copy()
-        for place, name in enumerate(self.names if there else []):
-            energy = np.array([_value(rows[i].get(f"{name}_{column}")) for i in there])
-            scores = self.hulls[name].score(
-                crystals, energy, checkpoint_hash=self.potentials[name].checkpoint_hash
-            )
-            above[place, there], formation[place, there] = scores.energy_above_hull, scores.formation_energy
+        placed = [
+            judge.placed(table.with_columns(**{ENERGY: table[f"{name}_{column}"]}))
+            for name, judge in self.judges.items()
+        ]
+        above = np.array([one.numbers(ABOVE) for one in placed])
+        formation = np.array([one.numbers(FORMATION) for one in placed])
         number = np.isfinite(above).sum(axis=0)
         enough = number >= self.least_potentials
         return {
@@ -324,48 +321,38 @@ class LematProtocol(Protocol):
             **dict(zip(self.names, above, strict=True)),
         }
 
-    def metrics(self, rows: Sequence[Row]) -> dict[str, Rate | Mean]:
+    def metrics(self, table: Outcomes) -> dict[str, Rate | Mean]:
         """Counts of all rows, as in the paper; means and diversities of valid structures."""
-
-        def count(*columns: str) -> Rate:
-            return Rate.of(all(row.get(column) for column in columns) for row in rows)
-
-        valid = [row for row in rows if row.get("valid")]
+        valid, stable, sun = (table.flags(name) for name in ("valid", "stable", "sun"))
+        unique, novel = table.flags("unique"), table.flags("novel")
 
         def mean(column: str) -> Mean:
-            return Mean.of(row.get(column) for row in valid)
+            return Mean.of(table.numbers(column)[valid])
 
         def scalar(value: float) -> Mean:
-            return Mean(value, nan, len(valid))
+            return Mean(value, nan, int(valid.sum()))
 
-        elements = {symbol for row in valid for symbol in str(row["chemical_system"]).split("-")}
-        groups = {row["space_group"] for row in valid if row["space_group"] is not None}
-        sizes = [{column: float(row[column]) for column in SIZE_BINS} for row in valid]
+        systems = np.array(table.texts("chemical_system"), dtype=object)[valid]
+        groups = table["space_group"][valid].compressed()
+        sizes = {column: table.numbers(column)[valid] for column in SIZE_BINS}
         production, reserve = mean("hhi_production"), mean("hhi_reserve")
         found: dict[str, Rate | Mean] = {
-            "overall_valid_count": count("valid"),
-            "charge_neutral_count": count("charge_ok"),
-            "distance_valid_count": count("distance_ok"),
-            "plausibility_valid_count": count("plausibility_ok"),
-            "unique_count": count("valid", "unique"),
-            "novel_count": count("valid", "novel"),
-            "unique_novel_count": count("valid", "unique", "novel"),
-            "stable_count": count("stable"),
-            "metastable_count": count("metastable"),
-            "metastable_or_stable_count": Rate.of(row.get("stable") or row.get("metastable") for row in rows),
-            "unique_in_stable_count": count("unique_in_stable"),
-            "unique_in_metastable_count": count("unique_in_metastable"),
-            "sun_count": count("sun"),
-            "msun_count": count("msun"),
-            "msun_or_sun_count": Rate.of(row.get("sun") or row.get("msun") for row in rows),
-            "scored_count": Rate.of(row.get("energy_above_hull_ev_per_atom") is not None for row in rows),
-            "stability_mean_above_hull": mean("energy_above_hull_ev_per_atom"),
-            "mean_formation_energy": mean("formation_energy_ev_per_atom"),
+            metric.name: Rate.of(table.flags(metric.column)) for metric in self.metric_list if metric.column
+        }
+        found |= {
+            "unique_count": Rate.of(valid & unique),
+            "novel_count": Rate.of(valid & novel),
+            "unique_novel_count": Rate.of(valid & unique & novel),
+            "metastable_or_stable_count": Rate.of(stable | table.flags("metastable")),
+            "msun_or_sun_count": Rate.of(sun | table.flags("msun")),
+            "scored_count": Rate.of(np.isfinite(table.numbers(ABOVE))),
+            "stability_mean_above_hull": mean(ABOVE),
+            "mean_formation_energy": mean(FORMATION),
             "stability_mean_ensemble_std": mean("ensemble_std_ev_per_atom"),
             "mean_relaxation_RMSD": mean("rmsd_angstrom"),
-            "element_diversity": Rate(len(elements), N_ELEMENTS),
-            "space_group_diversity": Rate(len(groups), N_SPACE_GROUPS),
-            "site_diversity": scalar(vendi_score(row["n_atoms"] for row in valid)),
+            "element_diversity": Rate(len({s for system in systems for s in system.split("-")}), N_ELEMENTS),
+            "space_group_diversity": Rate(len(np.unique(groups)), N_SPACE_GROUPS),
+            "site_diversity": scalar(vendi_score(table["n_atoms"][valid].tolist())),
             "physical_size_diversity": scalar(size_diversity(sizes, as_published=self.as_published)),
             "hhi_production_mean": production,
             "hhi_reserve_mean": reserve,
@@ -377,9 +364,9 @@ class LematProtocol(Protocol):
 
     # What made the numbers
 
-    def tables(self, rows: Sequence[Row], *, label: str) -> dict[str, list[Row]]:
+    def tables(self, table: Outcomes, *, label: str) -> dict[str, list[dict[str, Any]]]:
         """`lemat.csv`: the line of the benchmark's own table (no timestamp: equal runs, equal bytes)."""
-        line = csv_row(self.metrics(rows), run_name=label, timestamp="", n_structures=len(rows))
+        line = csv_row(self.metrics(table), run_name=label, timestamp="", n_structures=table.n)
         return {"lemat.csv": [line]}
 
     def footer(self) -> dict[str, str]:
@@ -419,13 +406,11 @@ class LematProtocol(Protocol):
         }
 
 
-def first_among(first: Sequence[int | None], chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def first_among(kind: NDArray[np.int64], chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """First of its kind among the chosen: a duplicate counts if what it duplicates was not chosen.  # [n]"""
-    found = np.zeros(len(first), dtype=bool)
-    seen: set[int | None] = set()
-    for i in np.flatnonzero(chosen).tolist():
-        found[i] = first[i] not in seen
-        seen.add(first[i])
+    found = np.zeros(len(kind), dtype=bool)
+    rows = np.flatnonzero(chosen)
+    found[rows[np.unique(kind[rows], return_index=True)[1]]] = True
     return found
 
 
@@ -434,11 +419,3 @@ def _nanmean(values: NDArray[np.float64]) -> NDArray[np.float64]:
     there = np.isfinite(values)
     with np.errstate(invalid="ignore"):
         return np.where(there, values, 0.0).sum(axis=0) / there.sum(axis=0)
-
-
-def _value(value: float | None) -> float:
-    return nan if value is None else float(value)
-
-
-def _mean(values: Sequence[float | None]) -> float:
-    return Mean.of(values).value

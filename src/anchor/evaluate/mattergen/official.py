@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+
+import numpy as np
 
 from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError, MissingDependencyError
@@ -25,7 +27,7 @@ def load_official() -> ModuleType:
 
 
 def official_metrics(
-    crystals: Sequence[Crystals],
+    crystals: Crystals,
     *,
     elements: frozenset[int],
     reference: Path | None = None,
@@ -38,17 +40,16 @@ def official_metrics(
     out first.
 
     Args:
-        crystals: Generated structures, batches of one.
+        crystals: Generated structures.
         elements: Atomic numbers that the reference hull covers.
         reference: Its reference file; None takes the one in its own repository.
         device: For its relaxation.
     """
     evaluation = load_official()
-    batch = Crystals.concatenate(crystals)
-    covered = [set(batch[i].numbers.tolist()) <= elements for i in range(len(batch))]
-    structures = batch[[i for i, ok in enumerate(covered) if ok]].to_structures()
+    foreign = np.bincount(crystals.owner, ~np.isin(crystals.numbers, list(elements)), minlength=len(crystals))
+    structures = crystals[np.flatnonzero(foreign == 0)].to_structures()
     if not structures:
-        raise AnchorError(f"none of {len(batch)} structures has only elements of the reference")
+        raise AnchorError(f"none of {len(crystals)} structures has only elements of the reference")
     kwargs: dict[str, object] = {"structures": structures, "relax": True, "device": device}
     if reference is not None:
         serializer = import_module("mattergen.evaluation.reference.reference_dataset_serializer")
@@ -62,7 +63,7 @@ def official_metrics(
     numbers = {str(name): float(value) for name, value in found.items()}
     return {
         "n_submitted": float(len(structures)),
-        "n_left_out": float(len(batch) - len(structures)),
+        "n_left_out": float(len(crystals) - len(structures)),
         **numbers,
     }
 

@@ -1,7 +1,7 @@
 """MatterGen's evaluation, rebuilt (paper: app:eval-mattergen).
 
     protocol = MatterGenProtocol()
-    rows = protocol.measure(crystals)
+    table = protocol.measure(crystals)
 
 FIRE with a free cell under MatterSim-1M, the disordered structure matcher, SMACT, no validity gate. With
 MatterGen's Alex-MP reference (`alex_mp=PATH`) energies get the Materials Project 2020 corrections and its
@@ -11,8 +11,6 @@ added. See docs/evaluation.md for what differs from the original, and `as_publis
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -20,25 +18,29 @@ from typing import Any, get_args
 
 import numpy as np
 
-from anchor.chemistry.elements import SYMBOLS
 from anchor.crystals.crystals import Crystals
+from anchor.crystals.distances import minimum_image_distances
 from anchor.errors import InputError, MissingDependencyError, nearest
 from anchor.evaluate.mattergen.official import official_metrics
-from anchor.evaluate.protocol import RELAXED, Mean, Metric, Protocol, Rate, Row
+from anchor.evaluate.protocol import Mean, Metric, Protocol, Rate
 from anchor.executors import Processes
-from anchor.gates.smact import composition_fault, structures_valid
+from anchor.gates.smact import SmactGate
 from anchor.hull.alex_mp import AlexMPHull, phases_from_file
-from anchor.hull.hull import SCORED
 from anchor.hull.references import Kind, PotentialHull, load_hull
 from anchor.matching.disordered import DisorderedMatcher
 from anchor.matching.displacement import mattergen_rmsd_of
 from anchor.matching.kinds import KnownStructures, chemical_systems, first_of_kind, matches_in
+from anchor.outcomes.columns import ABOVE, ENERGY, FORMATION, METASTABLE_BELOW, STABLE_BELOW
+from anchor.outcomes.judge import MEASURED, NOT_SCORED, Judge, Relaxing
+from anchor.outcomes.table import Outcomes
 from anchor.potentials.base import Potential
 from anchor.potentials.registry import load_potential
-from anchor.search.rows import plain
 
-STABLE_BELOW = 0.1
-"""eV/atom above the hull; what MatterGen calls stable."""
+MEASURED_COLUMNS = (
+    "chemical_system", "relaxation", "relaxation_steps", "max_force_ev_per_angstrom", ENERGY, FORMATION,
+    ABOVE, "rmsd_from_relaxation_angstrom", "comp_validity", "comp_fault", "structure_validity",
+    "structure_comp_validity", "status", "reason",
+)  # fmt: skip
 
 
 class MatterGenProtocol(Protocol):
@@ -52,7 +54,7 @@ class MatterGenProtocol(Protocol):
         alex_mp: File of MatterGen's reference (`reference_MP2020correction.gz`, unpacked LMDB, or computed
             entries as JSON).
         hull: Which bundled hull counts where `alex_mp` is not given.
-        as_published: MatterGen's own counting: see `metrics`, `structures_valid` and `mattergen_rmsd`.
+        as_published: MatterGen's own counting: see `metrics`, `SmactGate` and `mattergen_rmsd`.
         pair_seconds: A comparison of two structures that takes longer is killed, and they count as different.
         device: Of the potential.
     """
@@ -91,25 +93,25 @@ class MatterGenProtocol(Protocol):
             "frac_stable_structures",
             "Meta",
             column="stable",
-            description="E_hull ≤ 0.1 eV/atom: MatterGen's 'stable'.",
+            description=f"E_hull ≤ {METASTABLE_BELOW:g} eV/atom: MatterGen's 'stable'.",
         ),
         Metric(
             "frac_on_hull_structures",
             "Stable",
             column="on_hull",
-            description="E_hull ≤ 0 (the paper's column).",
+            description=f"E_hull ≤ {STABLE_BELOW:g} (the paper's column).",
         ),
         Metric(
             "frac_novel_unique_stable_structures",
             "MSUN",
             column="novel_unique_stable",
-            description="MatterGen's S.U.N.: ≤ 0.1 eV/atom.",
+            description=f"MatterGen's S.U.N.: ≤ {METASTABLE_BELOW:g} eV/atom.",
         ),
         Metric(
             "frac_novel_unique_on_hull_structures",
             "SUN",
             column="novel_unique_on_hull",
-            description="The same with E_hull ≤ 0.",
+            description=f"The same with E_hull ≤ {STABLE_BELOW:g}.",
         ),
         Metric("avg_energy_above_hull_per_atom", "E_hull", show="value", better="low", unit="eV/atom"),
         Metric("avg_rmsd_from_relaxation", "RMSD", show="value", better="low", unit="Å"),
@@ -143,6 +145,7 @@ class MatterGenProtocol(Protocol):
         self.alex_mp = None if alex_mp is None else Path(alex_mp)
         self.hull_kind: Kind = hull
         self.as_published = as_published
+        self.gate = SmactGate(as_published)
         self.matcher = DisorderedMatcher()
         self.pool = Processes(seconds=pair_seconds)
 
@@ -179,129 +182,104 @@ class MatterGenProtocol(Protocol):
             )
         return self.alex_mp
 
+    @cached_property
+    def judge(self) -> Judge:
+        relaxing = Relaxing(cell=True, max_steps=self.max_steps, fmax=self.fmax, optimizer="fire")
+        return Judge(self.relaxer(self.potential), self.hull, relaxing)
+
     # One structure alone
 
-    def measure(self, crystals: Crystals) -> list[Row]:
-        relaxation = self.relax(
-            crystals,
-            self.potential,
-            cell=True,
-            max_steps=self.max_steps,
-            fmax=self.fmax,
-            optimizer="fire",
-        )
-        ended = relaxation.ended & np.isfinite(relaxation.energy)
-        energy = np.where(ended, relaxation.energy, np.nan)
-        relaxed = relaxation.crystals
-        scores = self.hull.score(relaxed, energy, checkpoint_hash=self.potential.checkpoint_hash)
-        sound = structures_valid(relaxed, self_images=not self.as_published)
+    def measure(self, crystals: Crystals) -> Outcomes:
+        table = self.judge.placed(self.judge.relaxed([crystals])[0])
+        ended = np.isfinite(table.numbers(ENERGY))
+        contacts = minimum_image_distances(table.crystals, self_images=True)
+        found = self.gate.verdicts(table.crystals, contacts).columns
+        for name in ("structure_validity", "structure_comp_validity"):
+            found[name] = found[name] & ended
         chosen = np.flatnonzero(ended).tolist()
-        tasks = [(relaxed[i], crystals[i], self.as_published) for i in chosen]
-        rmsd = dict(zip(chosen, self.pool.map(mattergen_rmsd_of, tasks), strict=True))
-        rows: list[Row] = []
-        for i, system in enumerate(chemical_systems(crystals)):
-            atoms = crystals[i].numbers.tolist()
-            fault = composition_fault(Counter(SYMBOLS[z] for z in atoms))
-            row: Row = {
-                "chemical_system": system,
-                "relaxation": str(relaxation.status[i]),
-                "relaxation_steps": int(relaxation.steps[i]),
-                "max_force_ev_per_angstrom": relaxation.max_force[i],
-                "energy_ev": energy[i],
-                "formation_energy_ev_per_atom": scores.formation_energy[i],
-                "energy_above_hull_ev_per_atom": scores.energy_above_hull[i],
-                "rmsd_from_relaxation_angstrom": rmsd[i].value if ended[i] else None,
-                "comp_validity": not fault,
-                "comp_fault": fault,
-                "structure_validity": bool(ended[i] and sound[i]),
-                "structure_comp_validity": bool(ended[i] and sound[i] and not fault),
-            }
-            if not ended[i]:
-                reason = f"relaxation {relaxation.status[i]}: {relaxation.reason[i]}".removesuffix(": ")
-                row |= {"status": "failed", "reason": reason}
-            else:
-                row[RELAXED] = relaxed[i]
-                if scores.status[i] != SCORED:
-                    row |= {"status": "not scored", "reason": scores.status[i].removeprefix("not scored: ")}
-                elif rmsd[i].fault:
-                    row["reason"] = f"no RMSD: {rmsd[i].fault}"
-            rows.append({name: plain(value) for name, value in row.items()})
-        return rows
+        tasks = [(table.crystals[i], crystals[i], self.as_published) for i in chosen]
+        rmsd, reason = np.full(table.n, np.nan), table.texts("reason")
+        scored = table.where("status", MEASURED)
+        for i, moved in zip(chosen, self.pool.map(mattergen_rmsd_of, tasks), strict=True):
+            rmsd[i] = np.nan if moved.value is None else moved.value
+            if moved.fault and scored[i]:
+                reason[i] = f"no RMSD: {moved.fault}"
+        table = table.with_columns(
+            chemical_system=chemical_systems(crystals),
+            rmsd_from_relaxation_angstrom=rmsd,
+            reason=reason,
+            **found,
+        )
+        return table.keep_crystals(ended).only(MEASURED_COLUMNS)
 
     # All structures of a seed
 
-    def flag(
-        self, rows: Sequence[Row], raw: Sequence[Crystals | None], relaxed: Sequence[Crystals | None]
-    ) -> list[Row]:
-        del raw  # MatterGen compares relaxed structures
-        first, unsure = first_of_kind(relaxed, self.matcher, self.pool)
-        matches, unsure_known = matches_in(relaxed, self.known, self.matcher, self.pool)
-        flagged: list[Row] = []
-        for i, row in enumerate(rows):
-            there = relaxed[i] is not None
-            unique, novel = first[i] == i, there and not matches[i]
-            original = first[i]
-            above = row.get("energy_above_hull_ev_per_atom")
-            stable, on_hull = (above is not None and above <= limit for limit in (STABLE_BELOW, 0.0))
-            system = row.get("chemical_system")
-            flagged.append(
-                {
-                    "unique": unique,
-                    "duplicate_of": None if unique or original is None else rows[original].get("index"),
-                    "novel": novel,
-                    "matches_in_reference": " ".join(matches[i]),
-                    "novel_unique": unique and novel,
-                    "novel_system": system is not None and system not in self.known.systems,
-                    "stable": stable,
-                    "on_hull": on_hull,
-                    "novel_unique_stable": unique and novel and stable,
-                    "novel_unique_on_hull": unique and novel and on_hull,
-                    "reference_size": len(self.known),
-                    "matcher_fault": unsure.get(i, "") or unsure_known.get(i, ""),
-                }
-            )
-        return flagged
+    def flag(self, drawn: Outcomes, measured: Outcomes) -> Outcomes:
+        del drawn  # MatterGen compares relaxed structures
+        table = measured
+        first, unsure = first_of_kind(table.crystals, self.matcher, self.pool)
+        matches, unsure_known = matches_in(table.crystals, self.known, self.matcher, self.pool)
+        duplicate = first != np.arange(len(first))
+        original = np.ma.MaskedArray(table["index"][table.at[first]], mask=~duplicate)
+        unique = table.by_row(~duplicate, False)
+        novel = table.by_row(np.array([not ids for ids in matches], dtype=bool), False)
+        above = table.numbers(ABOVE)
+        stable, on_hull = above <= METASTABLE_BELOW, above <= STABLE_BELOW
+        systems = table.texts("chemical_system")
+        faults = [unsure.get(i, "") or unsure_known.get(i, "") for i in range(len(first))]
+        return table.with_columns(
+            unique=unique,
+            duplicate_of=[None] * table.n,
+            novel=novel,
+            matches_in_reference=table.by_row([" ".join(ids) for ids in matches], ""),
+            novel_unique=unique & novel,
+            novel_system=[system != "" and system not in self.known.systems for system in systems],
+            stable=stable,
+            on_hull=on_hull,
+            novel_unique_stable=unique & novel & stable,
+            novel_unique_on_hull=unique & novel & on_hull,
+            reference_size=[len(self.known)] * table.n,
+            matcher_fault=table.by_row(faults, ""),
+        ).with_crystal_columns(duplicate_of=original)
 
-    def metrics(self, rows: Sequence[Row]) -> dict[str, Rate | Mean]:
+    def metrics(self, table: Outcomes) -> dict[str, Rate | Mean]:
         """MatterGen's metrics, and E_hull ≤ 0 beside its own 0.1 eV/atom.
 
         Every rate is over all rows: what failed, or has an element without a reference, counts against it.
         As published, structures with such elements are screened out before (one of them would void all
         energies), and metrics of structures are over those that could be relaxed.
         """
-        submitted = [row for row in rows if not (self.as_published and row.get("status") == "not scored")]
-        there = (
-            [row for row in submitted if row.get("energy_ev") is not None] if self.as_published else submitted
+        relaxed = np.isfinite(table.numbers(ENERGY))
+        submitted = ~table.where("status", NOT_SCORED) if self.as_published else np.ones(table.n, dtype=bool)
+        there = submitted & relaxed if self.as_published else submitted
+        matches, systems = (
+            np.array(table.texts(column), dtype=object)
+            for column in ("matches_in_reference", "chemical_system")
         )
-
-        def rate(column: str, over: Sequence[Row]) -> Rate:
-            return Rate.of(row.get(column) for row in over)
-
-        systems = {row["chemical_system"] for row in there if row.get("chemical_system")}
-        new = {row["chemical_system"] for row in there if row.get("novel_system")}
-        found = {match for row in there for match in str(row.get("matches_in_reference") or "").split()}
-        size = next((int(row["reference_size"]) for row in rows if row.get("reference_size")), 0)
-        in_reference = sum(bool(row.get("matches_in_reference")) for row in there)
-        return {
-            "frac_successful_jobs": Rate.of(row.get("energy_ev") is not None for row in submitted),
-            "avg_comp_validity": rate("comp_validity", there),
-            "avg_structure_validity": rate("structure_validity", there),
-            "avg_structure_comp_validity": rate("structure_comp_validity", there),
-            "frac_unique_structures": rate("unique", there),
-            "frac_novel_structures": rate("novel", there),
-            "frac_novel_unique_structures": rate("novel_unique", there),
-            "frac_stable_structures": rate("stable", submitted),
-            "frac_on_hull_structures": rate("on_hull", submitted),
-            "frac_novel_unique_stable_structures": rate("novel_unique_stable", submitted),
-            "frac_novel_unique_on_hull_structures": rate("novel_unique_on_hull", submitted),
-            "avg_energy_above_hull_per_atom": Mean.of(r.get("energy_above_hull_ev_per_atom") for r in there),
-            "avg_rmsd_from_relaxation": Mean.of(row.get("rmsd_from_relaxation_angstrom") for row in there),
-            "frac_unique_systems": Rate(len(systems), len(there)),
-            "frac_novel_systems": Rate(len(new), len(there)),
-            "precision": Rate(in_reference, len(there)),
-            "recall": Rate(len(found), size),
-            "frac_capped": Rate.of(row.get("relaxation") == "capped" for row in submitted),
+        new = systems[there & table.flags("novel_system")]
+        found: dict[str, Rate | Mean] = {
+            metric.name: Rate.of(
+                table.flags(metric.column)[
+                    submitted if metric.column.endswith(("stable", "on_hull")) else there
+                ]
+            )
+            for metric in self.metric_list
+            if metric.column
         }
+        found |= {
+            "frac_successful_jobs": Rate.of(relaxed[submitted]),
+            "avg_energy_above_hull_per_atom": Mean.of(table.numbers(ABOVE)[there]),
+            "avg_rmsd_from_relaxation": Mean.of(table.numbers("rmsd_from_relaxation_angstrom")[there]),
+            "frac_unique_systems": Rate(len(set(systems[there]) - {""}), int(there.sum())),
+            "frac_novel_systems": Rate(len(set(new)), int(there.sum())),
+            "precision": Rate.of(matches[there] != ""),
+            "recall": Rate(
+                len({match for ids in matches[there] for match in ids.split()}),
+                int(table["reference_size"].filled(0).max(initial=0)),
+            ),
+            "frac_capped": Rate.of(table.where("relaxation", "capped")[submitted]),
+        }
+        return {metric.name: found[metric.name] for metric in self.metric_list}
 
     def footer(self) -> dict[str, str]:
         if self.alex_mp is None:
@@ -338,7 +316,7 @@ class MatterGenProtocol(Protocol):
             "pymatgen": version("pymatgen"),
         }
 
-    def official(self, crystals: Sequence[Crystals]) -> dict[str, float]:
+    def official(self, crystals: Crystals) -> dict[str, float]:
         """The installed MatterGen's own numbers for the same structures; see `official_metrics`."""
         return official_metrics(
             crystals, elements=self.hull.elements, reference=self.alex_mp, device=self.device

@@ -7,7 +7,8 @@ from relax_surfaces import Morse
 
 from anchor.chemistry.composition import Composition, parse_formula
 from anchor.crystals.crystals import Crystals
-from anchor.evaluate.realise import Lowest, realise_block
+from anchor.evaluate.answer import Lowest, realise_block
+from anchor.outcomes.table import Outcomes
 from anchor.priors import Prior, Request
 
 CELLS = [parse_formula(text) for text in ("NaCl", "Mg2O2", "UF4", "LiFePO4", "ZnS")]
@@ -37,47 +38,53 @@ class Scatter(Prior):
         )
 
 
-def block(prior: Prior, cells: Sequence[Composition | None] = CELLS, query: str = "cell") -> list:
+def block(prior: Prior, cells: Sequence[Composition | None] = CELLS, query: str = "cell") -> Outcomes:
     return realise_block(prior, cells, seed=3, block=2, query=query)  # type: ignore[arg-type]
 
 
 def test_unknown_elements_do_not_shift_the_others() -> None:
-    everyone = block(Scatter())
-    without_uranium = block(Scatter(without=92))
-    assert without_uranium[2] == (None, "the prior scatter does not know U")
-    for i in (0, 1, 3, 4):
-        np.testing.assert_array_equal(everyone[i][0].frac, without_uranium[i][0].frac)
+    everyone, without_uranium = block(Scatter()), block(Scatter(without=92))
+    assert without_uranium.texts("reason") == ["", "", "the prior scatter does not know U", "", ""]
+    assert without_uranium.at.tolist() == [0, 1, 3, 4]
+    np.testing.assert_array_equal(everyone.crystals[[0, 1, 3, 4]].frac, without_uranium.crystals.frac)
 
 
 def test_one_that_fails_does_not_void_its_block() -> None:
     everyone, broken = block(Scatter()), block(Scatter(fails_on=26))
-    assert broken[3] == (None, "the prior scatter failed: ValueError('no such template')")
-    for i in (0, 1, 2, 4):
-        np.testing.assert_array_equal(everyone[i][0].frac, broken[i][0].frac)
+    assert broken.texts("reason")[3] == "the prior scatter failed: ValueError('no such template')"
+    assert broken.at.tolist() == [0, 1, 2, 4]
+    np.testing.assert_array_equal(everyone.crystals[[0, 1, 2, 4]].frac, broken.crystals.frac)
 
 
 def test_missing_compositions_and_large_cells_keep_their_place() -> None:
     found = block(Scatter(), [None, parse_formula("Na20Cl20"), CELLS[0]])
-    assert found[0] == (None, "")
-    assert found[1][0] is None
-    assert "40 atoms" in found[1][1]
-    np.testing.assert_array_equal(found[2][0].frac, block(Scatter(), [CELLS[0]] * 3)[2][0].frac)
-    assert block(Scatter(), [None, None]) == [(None, ""), (None, "")]
+    assert found.at.tolist() == [2]
+    assert list(found.rows()) == [
+        {"reason": None},
+        {"reason": "40 atoms, the prior scatter places at most 20"},
+        {"reason": None},
+    ]
+    np.testing.assert_array_equal(found.crystals.frac, block(Scatter(), [CELLS[0]] * 3).crystals[2].frac)
+    nothing = block(Scatter(), [None, None])
+    assert (nothing.n, len(nothing.crystals)) == (2, 0)
 
 
 def test_query_decides_the_cell() -> None:
-    assert block(Scatter(), [CELLS[1]], "cell")[0][0].n_atoms == 4
-    assert block(Scatter(), [CELLS[1]], "reduced")[0][0].n_atoms == 2
-    assert block(Scatter(), [parse_formula("Na20Cl20")], "reduced")[0][0].n_atoms == 2
+    assert block(Scatter(), [CELLS[1]], "cell").crystals.n_atoms == 4
+    assert block(Scatter(), [CELLS[1]], "reduced").crystals.n_atoms == 2
+    assert block(Scatter(), [parse_formula("Na20Cl20")], "reduced").crystals.n_atoms == 2
 
 
 def test_coordinates_that_are_no_numbers_are_reported() -> None:
     class Broken(Scatter):
         def _one(self, request: Request) -> Crystals:
             crystal = super()._one(request)
-            return crystal.replace(frac=crystal.frac * np.nan)
+            return crystal.replace(frac=crystal.frac * (np.nan if 26 in crystal.numbers else 1.0))
 
-    assert "not finite" in block(Broken())[0][1]
+    found = block(Broken())
+    assert found.texts("reason") == ["", "", "", "the prior scatter gave coordinates that are not finite", ""]
+    assert found.at.tolist() == [0, 1, 2, 4]
+    assert np.isfinite(found.crystals.frac).all()
 
 
 EVERYWHERE = Morse(frozenset(range(1, 95)))
@@ -87,12 +94,12 @@ def test_of_several_candidates_the_lowest_is_taken() -> None:
     cells = [CELLS[0], None, CELLS[1], CELLS[4]]
     prior = Scatter()
     found = realise_block(prior, cells, seed=3, block=2, query="cell", lowest=Lowest(EVERYWHERE, 5))
-    assert found[1] == (None, "")
+    assert found.at.tolist() == [0, 2, 3]
     made = prior.sample([CELLS[0], CELLS[0], CELLS[1], CELLS[4]], 5, seed=3, stream=("evaluate", 2))
     energy = (EVERYWHERE.evaluate(made).energy / made.counts).reshape(4, 5)
-    for i in (0, 2, 3):
+    for crystal, i in zip(found.crystals, (0, 2, 3), strict=True):
         best = made[5 * i + int(energy[i].argmin())]
-        np.testing.assert_array_equal(found[i][0].frac, best.frac)
+        np.testing.assert_array_equal(crystal.frac, best.frac)
     assert energy[[0, 2, 3]].argmin(axis=1).any()  # not always the first
 
 
@@ -105,12 +112,11 @@ def test_a_candidate_that_is_no_crystal_is_never_the_lowest() -> None:
             return crystal
 
     found = realise_block(Broken(), CELLS, seed=3, block=2, query="cell", lowest=Lowest(EVERYWHERE, 2))
-    assert all(crystal is not None and np.isfinite(crystal.frac).all() for crystal, _ in found)
-    assert "not finite" in block(Broken())[0][1]
+    assert len(found.crystals) == len(CELLS)
+    assert np.isfinite(found.crystals.frac).all()
+    assert not len(block(Broken()).crystals)
 
 
 def test_without_an_energy_the_first_candidate_is_taken() -> None:
     few = realise_block(Scatter(), CELLS, seed=3, block=2, query="cell", lowest=Lowest(Morse(), 3))
-    first = block(Scatter())
-    for (crystal, _), (expected, _) in zip(few, first, strict=True):
-        np.testing.assert_array_equal(crystal.frac, expected.frac)
+    np.testing.assert_array_equal(few.crystals.frac, block(Scatter()).crystals.frac)
