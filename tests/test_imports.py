@@ -1,12 +1,10 @@
 """The import graph: who may use whom is a table, nothing turns in a circle, and rewards reach no prior."""
 
-import ast
 from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
 
 import pytest
+from import_graph import GRAPH, SRC
 
-SRC = Path(__file__).parents[1] / "src" / "anchor"
 LEAVES = {"arrays", "clock", "config", "errors", "paths", "plain_yaml", "random", "statistics", "weights"}
 """Modules beside the folders: they use only one another, and any folder may use them."""
 
@@ -18,62 +16,28 @@ ALLOWED = {
     "executors": "",
     "potentials": "crystals",
     "relax": "crystals executors potentials",
-    "policy": "chemistry",
     "models": "chemistry crystals formats reference",
+    "policy": "chemistry",
     "priors": "chemistry crystals executors models reference",
-    "gates": "chemistry crystals executors",
+    "gates": "chemistry crystals executors reference",
     "matching": "chemistry crystals executors formats reference",
     "hull": "chemistry crystals formats reference relax",
-    "reward": "chemistry crystals gates matching",
+    "outcomes": "chemistry crystals gates hull potentials reference relax",
+    "reward": "chemistry matching outcomes",
     "screening": "chemistry hull policy priors reference reward",
     "search":
-        "chemistry crystals formats gates hull matching policy potentials priors reference relax "
-        "reward screening",
+        "chemistry crystals formats gates hull matching outcomes policy potentials priors reference "
+        "relax reward",
     "evaluate":
-        "chemistry crystals executors formats gates hull matching policy potentials priors reference relax "
-        "reward screening search",
+        "chemistry crystals executors formats gates hull matching outcomes policy potentials priors "
+        "reference relax reward screening search",
     "studies": "chemistry policy reward search",
-    "report": "crystals search",
+    "report": "crystals outcomes search",
     "cli":
-        "chemistry crystals evaluate formats hull models policy potentials priors reference relax "
-        "report screening search",
+        "chemistry crystals evaluate formats hull models outcomes policy potentials priors "
+        "reference relax report screening search",
 }  # fmt: skip
 """Folder → folders it may import. A new edge is a decision: make it here."""
-
-MODULES = {
-    ".".join(path.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__"): path
-    for path in SRC.rglob("*.py")
-}
-
-
-def imported(path: Path) -> set[str]:
-    """Modules of anchor that a file imports at any depth of nesting, except for type checkers only."""
-    tree = ast.parse(path.read_text())
-    unseen = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-        for inner in ast.walk(node)
-    }
-    names = []
-    for node in ast.walk(tree):
-        if id(node) in unseen:
-            continue
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names += [f"{node.module}.{alias.name}" for alias in node.names]
-    found = set()
-    for name in names:
-        if name.startswith("anchor."):
-            parts = name.split(".")[1:]
-            while parts and ".".join(parts) not in MODULES:
-                parts.pop()
-            found.add(".".join(parts))
-    return found - {""}
-
-
-GRAPH = {name: imported(path) for name, path in MODULES.items() if name != "__init__"}
 
 
 def folder(module: str) -> str:

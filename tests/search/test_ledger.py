@@ -1,5 +1,6 @@
 """The ledger: nothing lost, all or nothing, and errors that name the file."""
 
+import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,9 @@ import sqlalchemy as sa
 
 from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError, InputError
+from anchor.report.html import report_html
+from anchor.search.campaign import Campaign
+from anchor.search.export import export
 from anchor.search.ledger import Ledger, candidates, decode_crystal, encode_crystal, file_system_type
 
 IDENTITY = {"anchor": "0", "reference": "abc"}
@@ -158,6 +162,7 @@ def test_journal_suits_the_file_system(
     new_ledger(tmp_path).close()
     monkeypatch.setattr("anchor.search.ledger.file_system_type", lambda _path: kind)
     ledger = Ledger.open(tmp_path)
+    ledger.prepare()
     ledger.commit_step(step(0), [row(0)], b"state 0", keep=False)
     with ledger._engine.connect() as connection:
         assert connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == journal
@@ -171,3 +176,50 @@ def test_urls_are_checked_and_passwords_kept_quiet() -> None:
     with pytest.raises(AnchorError) as error:
         Ledger.open("postgresql://somebody:secret@127.0.0.1:9/nothing?connect_timeout=2")
     assert "secret" not in str(error.value)
+
+
+OLD = Path(__file__).parents[1] / "files" / "ledger-schema-1.db"
+"""Written by anchor 0.1: 32 charge-neutral candidates and three finds."""
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    shutil.copyfile(OLD, tmp_path / "ledger.db")
+    return tmp_path
+
+
+def test_an_older_schema_is_read(old: Path) -> None:
+    ledger = Ledger.open(old)
+    assert ledger.version == 1
+    rows = list(ledger.rows())
+    assert len(rows) == 32
+    assert set(rows[0]) == set(candidates.c.keys())
+    raw = sqlite3.connect(old / "ledger.db").execute(
+        "SELECT energy_above_dft_hull_ev_per_atom, energy_above_potential_hull_ev_per_atom FROM candidates"
+    )
+    for row, (dft, potential) in zip(rows, raw, strict=True):
+        assert row["energy_above_each_hull_ev_per_atom"] == {"dft": dft, "potential": potential}
+        assert row["log_probs"] == {}  # nobody learned
+        assert row["made_by"] is None
+    valid = list(ledger.rows(["formula", "relaxed"], where=candidates.c.valid.is_(True)))
+    assert all(decode_crystal(row["relaxed"]).formulas == [row["formula"]] for row in valid)
+    finds = ledger.find_rows()
+    assert len(finds) == 3
+    assert all(set(find["energy_above_each_hull_ev_per_atom"]) == {"dft", "potential"} for find in finds)
+
+
+def test_an_older_schema_is_reported_and_exported(old: Path) -> None:
+    ledger = Ledger.open(old)
+    assert export(ledger, old / "finds.extxyz") == 3
+    assert export(ledger, old / "valid.extxyz", which="valid") == 32
+    page = report_html(ledger)
+    assert all(find["spacegroup"] in page for find in ledger.find_rows())
+
+
+def test_an_older_schema_is_not_gone_on_with(old: Path) -> None:
+    before = (old / "ledger.db").read_bytes()
+    with pytest.raises(InputError, match="not gone on with"):
+        Campaign.resume(old)
+    with pytest.raises(InputError, match="schema 1"):
+        Ledger.open(old).commit_step(step(1), [row(32)], b"", keep=False)
+    assert (old / "ledger.db").read_bytes() == before

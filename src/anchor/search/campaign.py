@@ -87,7 +87,7 @@ class Campaign:
                 `accept_changes` goes on all the same.
         """
         ledger = Ledger.open(location)
-        ledger.require_current()
+        ledger.prepare()
         config = Config.from_ledger(ledger.config)
         environment = environment or Environment.load(config)
         changes = _changes(ledger.identity, environment.identity())

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -205,10 +206,10 @@ def decode_crystal(content: bytes) -> Crystals:
 class Ledger:
     """An open ledger. Use `Ledger.create` or `Ledger.open`."""
 
-    def __init__(self, engine: sa.Engine, location: str, version: int = SCHEMA_VERSION) -> None:
-        self._engine = engine
-        self.location = location
-        self.version = version
+    def __init__(self, url: sa.URL, path: Path | None) -> None:
+        self._engine, self._path = _engine(url, path), path
+        self.location = str(path or url)  # a URL without its password
+        self.version = SCHEMA_VERSION
 
     @classmethod
     def create(
@@ -222,7 +223,7 @@ class Ledger:
                 path.parent.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise InputError(f"the folder '{path.parent}' cannot be made: {error}") from error
-        ledger = cls(_engine(url, path), name)
+        ledger = cls(url, path)
         with ledger._transaction() as connection:
             present = set(sa.inspect(connection).get_table_names())
             if "campaign" in present:
@@ -243,7 +244,7 @@ class Ledger:
                 "created": created,
             }
             connection.execute(campaign.insert(), row)
-        ledger._engine.dispose()  # the next connection knows the file as ours and sets its journal
+        ledger.prepare()
         return ledger
 
     @classmethod
@@ -253,7 +254,7 @@ class Ledger:
         if path is not None and not path.is_file():
             raise InputError(f"there is no ledger at '{path}'", "start one with: anchor search --out FOLDER")
         name = str(path or url)  # a URL without its password
-        ledger = cls(_engine(url, path), name)
+        ledger = cls(url, path)
         try:
             with ledger._engine.connect() as connection:
                 if not sa.inspect(connection).has_table("campaign"):
@@ -268,6 +269,14 @@ class Ledger:
             )
         ledger.version = version
         return ledger
+
+    def prepare(self) -> None:
+        """Set up the file for writing; what only reads leaves every byte as it is."""
+        self.require_current()
+        if self._path is not None:
+            journal = "DELETE" if file_system_type(self._path) in NETWORK_FILE_SYSTEMS else "WAL"
+            with closing(sqlite3.connect(self._path)) as connection:
+                connection.execute(f"PRAGMA journal_mode={journal}")
 
     def require_current(self) -> None:
         """Refuse to write into a ledger of an older schema."""
@@ -429,12 +438,9 @@ def _engine(url: sa.URL, path: Path | None) -> sa.Engine:
             "for PostgreSQL: pip install 'anchor-crystals[postgresql]'",
         ) from error
     if path is not None:
-        journal = "DELETE" if file_system_type(path) in NETWORK_FILE_SYSTEMS else "WAL"
 
         @sa.event.listens_for(engine, "connect")
         def _settings(connection: Any, _record: Any) -> None:
-            if connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID:
-                connection.execute(f"PRAGMA journal_mode={journal}")  # changes the file: only in our own
             connection.execute("PRAGMA synchronous=FULL")  # a stored step survives a power cut
             connection.isolation_level = None  # Python's own rules would commit each CREATE TABLE by itself
 
