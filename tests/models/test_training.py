@@ -161,7 +161,7 @@ def test_files_hold_the_model(name, tmp_path: Path, eight):
 
 def test_other_files_are_refused(tmp_path: Path):
     (tmp_path / "bad.safetensors").write_bytes(b"not weights")
-    with pytest.raises(InputError, match="holds no weights"):
+    with pytest.raises(InputError, match="not a file of anchor's weights"):
         load_model(tmp_path / "bad.safetensors")
     with pytest.raises(MissingDependencyError, match="no weights at"):
         load_model(tmp_path / "none.safetensors")
