@@ -18,7 +18,7 @@ import numpy as np
 from pymatgen.analysis.structure_matcher import StructureMatcher
 
 from anchor.crystals.crystals import Crystals
-from anchor.matching.uniqueness import first_structures, is_first
+from anchor.matching.uniqueness import first_structures
 from anchor.random import generator
 from anchor.reference.reference import load_reference
 
@@ -58,12 +58,12 @@ def main() -> None:
     n = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     crystals = many(n)
     start = time.perf_counter()
-    unique = is_first(first_structures(list(crystals)))
+    unique = (first_structures(crystals) == np.arange(len(crystals))).tolist()
     seconds = time.perf_counter() - start
 
     part = crystals[np.argsort(crystals.formulas, kind="stable")[: min(PART, n)]]
     start = time.perf_counter()
-    grouped = is_first(first_structures(list(part)))
+    grouped = (first_structures(part) == np.arange(len(part))).tolist()
     part_seconds = time.perf_counter() - start
     start = time.perf_counter()
     brute, _ = all_pairs(part)

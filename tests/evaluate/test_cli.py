@@ -66,7 +66,7 @@ def test_changed_settings_are_refused(folder: Path) -> None:
 def test_another_gate_rescores_and_another_prior_pairs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lemat = folder.parent / "lemat"
     with monkeypatch.context() as patch:  # nothing is relaxed again
-        patch.delattr("anchor.evaluate.protocol.Protocol.relax")
+        patch.delattr("anchor.outcomes.judge.Judge.relaxed")
         text = run("evaluate", folder, "--gate", "lemat", "--out", lemat, *FAST)
     assert "LeMat-GenBench" in text
     measured = "checkpoint/seed-1.measured.jsonl"
@@ -90,7 +90,7 @@ def test_another_gate_rescores_and_another_prior_pairs(folder: Path, monkeypatch
 def test_another_hull_places_the_same_structures_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dft = folder.parent / "dft"
     with monkeypatch.context() as patch:  # nothing is relaxed again
-        patch.delattr("anchor.evaluate.protocol.Protocol.relax")
+        patch.delattr("anchor.outcomes.judge.Judge.relaxed")
         run("evaluate", folder, "--hull", "dft", "--out", dft, *FAST)
     before, after = (
         [json.loads(line) for line in (out / "table.jsonl").read_text().splitlines()] for out in (folder, dft)

@@ -17,9 +17,10 @@ from anchor.evaluate.lemat.csv_line import CSV_COLUMNS, csv_row
 from anchor.evaluate.lemat.diversity import size_columns, size_diversity, supply_risk, vendi_score
 from anchor.evaluate.lemat.hulls import load_table_hull
 from anchor.evaluate.lemat.protocol import LematProtocol, first_among
-from anchor.evaluate.protocol import RELAXED, Rate, Row
+from anchor.evaluate.protocol import Rate
 from anchor.evaluate.registry import load_protocol
 from anchor.matching.displacement import site_rmsd
+from anchor.outcomes.table import Outcomes
 from anchor.potentials.base import Potential
 from anchor.potentials.registry import load_potential
 from anchor.random import generator
@@ -55,31 +56,31 @@ def rock_salt(cation: str, anion: str, a: float) -> Structure:
 def test_first_among_the_chosen() -> None:
     """Rows 1 and 3 duplicate row 0, which is not chosen: the first of them stands for the kind."""
     chosen = np.array([False, True, True, True, True])
-    assert first_among([0, 0, 2, 0, None], chosen).tolist() == [False, True, True, False, True]
+    assert first_among(np.array([0, 0, 2, 0, 4]), chosen).tolist() == [False, True, True, False, True]
 
 
-def rows_with(
+def table_with(
     protocol: LematProtocol, crystals: Crystals, submitted: list[float], relaxed: list[float]
-) -> list[Row]:
+) -> Outcomes:
     """Rows whose energies lie so many eV/atom above each potential's own hull, before and after relaxing."""
-    rows: list[Row] = [
-        {"index": i, "status": "measured", "valid": True, "formula": f, "n_atoms": int(n)}
-        for i, (f, n) in enumerate(zip(crystals.formulas, crystals.counts, strict=True))
-    ]
+    n = len(crystals)
+    table = Outcomes.of(crystals).with_columns(
+        index=range(n),
+        status=["measured"] * n,
+        valid=[True] * n,
+        formula=crystals.formulas,
+        n_atoms=crystals.counts,
+    )
     for name, hull in protocol.hulls.items():
-        zero = hull.score(
-            crystals,
-            np.zeros(len(crystals)),
-            checkpoint_hash=protocol.potentials[name].checkpoint_hash,
-        ).energy_above_hull
-        for row, base, n, before, after in zip(rows, zero, crystals.counts, submitted, relaxed, strict=True):
-            row[f"{name}_energy_ev"] = float((before - base) * n)
-            row[f"{name}_relaxed_energy_ev"] = float((after - base) * n)
-    return rows
+        weights = protocol.potentials[name].checkpoint_hash
+        zero = hull.score(crystals, np.zeros(n), checkpoint_hash=weights).energy_above_hull
+        energies = {f"{name}_energy_ev": submitted, f"{name}_relaxed_energy_ev": relaxed}
+        table = table.with_columns(**{c: (np.array(e) - zero) * crystals.counts for c, e in energies.items()})
+    return table
 
 
 @pytest.fixture(scope="module")
-def hand(protocol: LematProtocol) -> tuple[Crystals, list[Row]]:
+def hand(protocol: LematProtocol) -> Outcomes:
     """CsBr-like salts that the reference does not have, two of one kind, and one crystal that it has."""
     strange = [rock_salt("Ag", "Mg", a) for a in (5.0, 5.05)]
     known = load_reference().crystals[[int(np.flatnonzero(load_reference().formulas == "NaCl")[0])]]
@@ -87,7 +88,7 @@ def hand(protocol: LematProtocol) -> tuple[Crystals, list[Row]]:
     crystals = Crystals.concatenate([Crystals.from_structures([*strange, other]), known])
     submitted = [0.30, 0.05, 0.20, -0.01]
     relaxed = [0.05, -0.02, 0.08, -0.03]
-    return crystals, rows_with(protocol, crystals, submitted, relaxed)
+    return table_with(protocol, crystals, submitted, relaxed)
 
 
 COLUMNS = (
@@ -102,58 +103,62 @@ COLUMNS = (
 )
 
 
-def flags(protocol: LematProtocol, crystals: Crystals, rows: list[Row]) -> list[list[int]]:
-    found = protocol.flag(rows, list(crystals), [None] * len(crystals))
-    return [[int(row[column]) for column in COLUMNS] for row in found]
+def flags(protocol: LematProtocol, table: Outcomes) -> list[list[int]]:
+    found = protocol.flag(table, table)
+    return np.array([found.flags(column) for column in COLUMNS], dtype=int).T.tolist()
 
 
-def test_sun_and_msun_by_hand(protocol: LematProtocol, hand: tuple[Crystals, list[Row]]) -> None:
+def test_sun_and_msun_by_hand(protocol: LematProtocol, hand: Outcomes) -> None:
     """Relaxed energies count; the duplicate (row 1) is the first of its kind among the stable ones."""
-    assert flags(protocol, *hand) == [
+    assert flags(protocol, hand) == [
         [1, 1, 0, 1, 0, 1, 0, 1],
         [0, 1, 1, 0, 1, 0, 1, 0],
         [1, 1, 0, 1, 0, 1, 0, 1],
         [1, 0, 1, 0, 1, 0, 0, 0],
     ]
+    assert protocol.flag(hand, hand)["duplicate_of"].tolist() == [None, 0, None, None]
 
 
 def test_as_published_takes_energies_as_submitted(
-    protocol: LematProtocol, published: LematProtocol, hand: tuple[Crystals, list[Row]]
+    protocol: LematProtocol, published: LematProtocol, hand: Outcomes
 ) -> None:
     """LeMat-GenBench's SUN reads the energies before relaxation: other structures count."""
-    found = flags(published, *hand)
+    found = flags(published, hand)
     assert [row[-2:] for row in found] == [[0, 0], [0, 1], [0, 0], [0, 0]]
-    assert [row[-2:] for row in flags(protocol, *hand)] == [[0, 1], [1, 0], [0, 1], [0, 0]]
+    assert [row[-2:] for row in flags(protocol, hand)] == [[0, 1], [1, 0], [0, 1], [0, 0]]
+
+
+def test_without_pre_relaxation_the_submitted_structures_are_judged(
+    published: LematProtocol, hand: Outcomes
+) -> None:
+    nothing = hand.keep_crystals(np.zeros(4, dtype=bool))  # what `measure` hands back then
+    assert flags(published, hand)[1] == [0, 1, 0, 1, 0, 1, 0, 1]
+    assert published.flag(hand, nothing)["novel"].tolist() == [True, True, True, False]
+    assert not published.flag(hand, nothing).has.any()
 
 
 def test_one_potential_is_no_ensemble_unless_as_published(
-    protocol: LematProtocol, published: LematProtocol, hand: tuple[Crystals, list[Row]]
+    protocol: LematProtocol, published: LematProtocol, hand: Outcomes
 ) -> None:
-    crystals, rows = hand
-    lone = [{**row, "chgnet_relaxed_energy_ev": None, "chgnet_energy_ev": None} for row in rows]
-    found = protocol.flag(lone, list(crystals), [None] * 4)
-    assert [row["energy_above_hull_ev_per_atom"] for row in found] == [None] * 4
-    assert [row["n_potentials"] for row in found] == [1] * 4
-    again = published.flag(lone, list(crystals), [None] * 4)
-    assert again[1]["energy_above_hull_ev_per_atom"] == pytest.approx(0.05)
+    lone = hand.with_columns(chgnet_relaxed_energy_ev=[None] * 4, chgnet_energy_ev=[None] * 4)
+    found = protocol.flag(lone, lone)
+    assert found["energy_above_hull_ev_per_atom"].tolist() == [None] * 4
+    assert found["n_potentials"].tolist() == [1] * 4
+    again = published.flag(lone, lone)
+    assert again["energy_above_hull_ev_per_atom"][1] == pytest.approx(0.05)
 
 
-def test_ensemble_is_the_mean_over_own_hulls(
-    protocol: LematProtocol, hand: tuple[Crystals, list[Row]]
-) -> None:
-    crystals, rows = hand
-    shifted = [{**row, "chgnet_relaxed_energy_ev": row["chgnet_relaxed_energy_ev"] + 0.2} for row in rows]
-    found = protocol.flag(shifted, list(crystals), [None] * 4)[0]  # two atoms: 0.1 eV/atom more
+def test_ensemble_is_the_mean_over_own_hulls(protocol: LematProtocol, hand: Outcomes) -> None:
+    shifted = hand.with_columns(chgnet_relaxed_energy_ev=hand["chgnet_relaxed_energy_ev"] + 0.2)
+    found = next(protocol.flag(shifted, shifted).rows())  # two atoms: 0.1 eV/atom more
     assert found["mattersim-1m_above_hull_ev_per_atom"] == pytest.approx(0.05)
     assert found["chgnet_above_hull_ev_per_atom"] == pytest.approx(0.15)
     assert found["energy_above_hull_ev_per_atom"] == pytest.approx(0.10)
     assert found["ensemble_std_ev_per_atom"] == pytest.approx(0.05)
 
 
-def test_invalid_structures_go_no_further(protocol: LematProtocol, hand: tuple[Crystals, list[Row]]) -> None:
-    crystals, rows = hand
-    invalid = [{**row, "valid": row["index"] != 1} for row in rows]
-    found = flags(protocol, crystals, invalid)
+def test_invalid_structures_go_no_further(protocol: LematProtocol, hand: Outcomes) -> None:
+    found = flags(protocol, hand.with_columns(valid=[True, False, True, True]))
     assert found[1] == [0] * len(COLUMNS)
     assert found[0][-1] == 1  # and row 0 is not affected
 
@@ -176,7 +181,9 @@ def test_displacement_across_the_boundary() -> None:
 def test_sizes_against_pymatgen() -> None:
     crystals = load_reference().crystals[:30]
     radius = CovalentRadius.radius
-    for structure, found in zip(crystals.to_structures(), size_columns(crystals), strict=True):
+    columns = size_columns(crystals)
+    for i, structure in enumerate(crystals.to_structures()):
+        found = {name: values[i] for name, values in columns.items()}
         filled = sum(4 / 3 * np.pi * radius[site.specie.symbol] ** 3 for site in structure) / structure.volume
         assert found["density_g_per_cm3"] == pytest.approx(float(structure.density), rel=1e-6)
         assert [found[f"{x}_angstrom"] for x in "abc"] == pytest.approx(structure.lattice.abc)
@@ -185,11 +192,12 @@ def test_sizes_against_pymatgen() -> None:
 
 def test_diversity_against_scipy() -> None:
     assert vendi_score([1, 1, 2, 3]) == pytest.approx(np.exp(scipy_entropy([2, 1, 1])))
-    rows = [{"density_g_per_cm3": d, "a_angstrom": 3.1, "b_angstrom": 4.0 + d, "c_angstrom": 5.0,
-             "packing_factor": 0.5} for d in (1.1, 1.2, 2.6, 9.0)]  # fmt: skip
+    d, same = np.array([1.1, 1.2, 2.6, 9.0]), np.ones(4)
+    columns = {"density_g_per_cm3": d, "a_angstrom": 3.1 * same, "b_angstrom": 4.0 + d,
+               "c_angstrom": 5.0 * same, "packing_factor": 0.5 * same}  # fmt: skip
     expected = 2 * scipy_entropy([2, 1, 1]) / 5 / np.log(4)
-    assert size_diversity(rows) == pytest.approx(expected)
-    assert size_diversity(rows, as_published=True) == pytest.approx(expected * np.log(2))
+    assert size_diversity(columns) == pytest.approx(expected)
+    assert size_diversity(columns, as_published=True) == pytest.approx(expected * np.log(2))
 
 
 def test_supply_risk_by_hand() -> None:
@@ -264,7 +272,7 @@ def test_bad_options() -> None:
 
 
 @pytest.fixture(scope="module")
-def run(protocol: LematProtocol) -> list[Row]:
+def run(protocol: LematProtocol) -> Outcomes:
     """NaCl and LiF of the reference, NaCl rattled, fused atoms, an invalid composition, a cell too thin."""
     reference = load_reference()
     chosen = [int(np.flatnonzero(reference.formulas == f)[0]) for f in ("NaCl", "LiF")]
@@ -274,32 +282,42 @@ def run(protocol: LematProtocol) -> list[Row]:
     charged = Structure(Lattice.cubic(4.2), ["Ca", "F"], [[0, 0, 0], [0.5, 0.5, 0.5]])
     bad = Crystals.from_structures([fused, charged])
     batch = Crystals.concatenate([crystals, rattled, bad])
-    measured = protocol.measure(batch)
-    relaxed = [row.pop(RELAXED, None) for row in measured]
-    rows = [
-        {"index": i, "status": "measured", "reason": "", "n_atoms": int(batch.counts[i])} | row
-        for i, row in enumerate(measured)
-    ]
-    return [a | b for a, b in zip(rows, protocol.flag(rows, list(batch), relaxed), strict=True)]
+    drawn = Outcomes.of(batch).with_columns(index=range(5), reason=[""] * 5, n_atoms=batch.counts)
+    return protocol.flag(drawn, protocol.measure(batch).onto(drawn))
 
 
-def test_known_crystals_pass_and_bad_ones_do_not(run: list[Row]) -> None:
-    assert [row.get("valid", False) for row in run] == [True, True, True, False, False]
-    assert run[3]["status"] == "failed"
-    assert "pre-relaxation" in run[3]["reason"]
-    assert run[4]["validity_reason"] == "charge: no step finds it neutral"
-    assert run[4].get("mattersim-1m_energy_ev") is None  # only valid structures go on
-    assert [row["novel"] for row in run[:3]] == [False] * 3
-    assert [row["unique"] for row in run[:3]] == [True, True, False]
-    assert all(abs(row["energy_above_hull_ev_per_atom"]) < 0.05 for row in run[:3])
-    assert run[0]["charge_by"]
+def test_known_crystals_pass_and_bad_ones_do_not(run: Outcomes) -> None:
+    rows = list(run.rows())
+    assert run.flags("valid").tolist() == [True, True, True, False, False]
+    assert rows[3]["status"] == "failed"
+    assert rows[3]["reason"].startswith("pre-relaxation ")
+    assert rows[3]["valid"] is None
+    assert rows[4]["validity_reason"] == "charge: no step finds it neutral"
+    assert rows[4]["mattersim-1m_energy_ev"] is None  # only valid structures go on
+    assert [row["novel"] for row in rows[:3]] == [False] * 3
+    assert [row["unique"] for row in rows] == [True, True, False, False, False]
+    assert all(abs(row["energy_above_hull_ev_per_atom"]) < 0.05 for row in rows[:3])
+    assert rows[0]["charge_by"]
+    assert run.at.tolist() == [0, 1, 2, 4]  # pre-relaxed, valid or not
 
 
-def test_paired_columns_exist(run: list[Row]) -> None:
-    assert {metric.column for metric in LematProtocol.metric_list if metric.column} <= set(run[0])
+def test_an_element_that_one_potential_lacks(
+    protocol: LematProtocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chgnet = protocol.potentials["chgnet"]
+    monkeypatch.setattr(chgnet, "elements", chgnet.elements - {11})
+    crystals = Crystals.from_structures([rock_salt("Na", "Cl", 5.6), rock_salt("Li", "F", 4.0)])
+    table = protocol._energies("chgnet", Outcomes.of(crystals))
+    assert table.texts("chgnet_relaxation")[0] == "element not covered"
+    assert np.isfinite(table.numbers("chgnet_energy_ev")).tolist() == [False, True]
+    assert np.isfinite(table.numbers("chgnet_relaxed_energy_ev")).tolist() == [False, True]
 
 
-def test_its_table(protocol: LematProtocol, run: list[Row]) -> None:
+def test_paired_columns_exist(run: Outcomes) -> None:
+    assert {metric.column for metric in LematProtocol.metric_list if metric.column} <= set(run.columns)
+
+
+def test_its_table(protocol: LematProtocol, run: Outcomes) -> None:
     metrics = protocol.metrics(run)
     assert set(metrics) == {metric.name for metric in LematProtocol.metric_list}
     assert metrics["overall_valid_count"] == Rate(3, 5)
@@ -310,7 +328,7 @@ def test_its_table(protocol: LematProtocol, run: list[Row]) -> None:
     assert tuple(line) == CSV_COLUMNS
     assert (line["overall_valid_count"], line["novel_count"], line["sun_count"]) == (3, 0, 0)
     assert line["MMD"] is None
-    above = [row["energy_above_hull_ev_per_atom"] for row in run[:3]]
+    above = run.numbers("energy_above_hull_ev_per_atom")[:3]
     assert line["stability_mean_above_hull"] == pytest.approx(np.mean(above))
     assert line["stability_std_e_above_hull"] == pytest.approx(np.std(above))
 

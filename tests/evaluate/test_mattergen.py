@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -9,20 +10,19 @@ import numpy as np
 import pytest
 from pymatgen.analysis.phase_diagram import PhaseDiagram
 from pymatgen.analysis.structure_matcher import StructureMatcher
-from pymatgen.core import Composition, Lattice, Structure
+from pymatgen.core import Lattice, Structure
 from pymatgen.entries.compatibility import MaterialsProject2020Compatibility
 
-from anchor.chemistry.elements import VOCABULARY
 from anchor.crystals.crystals import Crystals
 from anchor.errors import MissingDependencyError
 from anchor.evaluate.mattergen.official import official_metrics, side_by_side
 from anchor.evaluate.mattergen.protocol import MatterGenProtocol
-from anchor.evaluate.protocol import RELAXED, Mean, Rate, Row
+from anchor.evaluate.protocol import Mean, Rate
 from anchor.evaluate.registry import load_protocol
-from anchor.gates.smact import composition_fault, structures_valid
 from anchor.hull import load_hull
 from anchor.hull.alex_mp import computed_entry, corrected_energies
 from anchor.matching.displacement import mattergen_rmsd
+from anchor.outcomes.table import Outcomes
 from anchor.random import generator
 from anchor.reference.reference import load_reference
 
@@ -32,58 +32,6 @@ smact_screening = pytest.importorskip("smact.screening")
 def rock_salt(cation: str, anion: str, a: float) -> Structure:
     lattice = Lattice([[0, a / 2, a / 2], [a / 2, 0, a / 2], [a / 2, a / 2, 0]])
     return Structure(lattice, [cation, anion], [[0, 0, 0], [0.5, 0.5, 0.5]])
-
-
-# Validity
-
-
-@pytest.mark.parametrize(
-    ("formula", "fault"),
-    [
-        ("NaCl", ""),
-        ("NaCl2", "no charge-neutral oxidation states"),
-        ("FeNi", ""),  # alloys of metals are valid
-        ("S8", ""),  # elements too
-        ("Fe3O4", "no charge-neutral oxidation states"),  # one state per element: mixed valence fails
-        ("PmCl3", "SMACT has no oxidation states of Pm"),  # MatterGen stops here with a TypeError
-    ],
-)
-def test_compositions_by_hand(formula: str, fault: str) -> None:
-    assert composition_fault({k: int(n) for k, n in Composition(formula).get_el_amt_dict().items()}) == fault
-
-
-def test_compositions_against_smact() -> None:
-    """SMACT's own function with the same table, on random formulas; unreduced ones too."""
-    stream = generator(5, "smact")
-    answers = []
-    for _ in range(250):
-        symbols = stream.choice([s for s in VOCABULARY if s != "Pm"], stream.integers(2, 4), replace=False)
-        atoms = {str(s): int(stream.integers(1, 5)) for s in symbols}
-        expected = smact_screening.smact_validity(Composition(atoms), oxidation_states_set="icsd24")
-        assert (not composition_fault(atoms)) == expected, atoms
-        answers.append(expected)
-    assert 0.2 < np.mean(answers) < 0.8
-
-
-def test_structures_against_pymatgens_distances() -> None:
-    stream = generator(6, "structures")
-    structures = []
-    for size in stream.uniform(1.0, 3.0, 60):
-        n = int(stream.integers(2, 5))
-        lattice = Lattice(size * (np.eye(3) + stream.normal(0, 0.2, (3, 3))))
-        structures.append(Structure(lattice, ["H"] * n, stream.random((n, 3))))
-    found = structures_valid(Crystals.from_structures(structures), self_images=False)
-    expected = [
-        s.distance_matrix[~np.eye(len(s), dtype=bool)].min() >= 0.5 and s.volume >= 0.1 for s in structures
-    ]
-    assert found.tolist() == expected
-    assert 0 < sum(expected) < len(expected)
-
-
-def test_own_images_count_unless_as_published() -> None:
-    thin = Crystals.from_structures(Structure(Lattice.orthorhombic(0.4, 3, 3), ["H"], [[0, 0, 0]]))
-    assert structures_valid(thin, self_images=False).tolist() == [True]
-    assert structures_valid(thin, self_images=True).tolist() == [False]
 
 
 # RMSD
@@ -121,7 +69,7 @@ def test_published_rmsd_depends_on_the_cell_that_was_generated() -> None:
 
 def row(
     index: int, energy: float | None, *, unique: bool, novel: bool, status: str = "measured", **more: object
-) -> Row:
+) -> dict[str, object]:
     stable = energy is not None and energy <= 0.1
     on_hull = energy is not None and energy <= 0
     return {
@@ -149,7 +97,7 @@ def row(
     }
 
 
-TABLE = [
+ROWS = [
     row(0, -0.01, unique=True, novel=True),
     row(1, 0.05, unique=True, novel=False, matches_in_reference="a"),
     row(2, 0.05, unique=False, novel=True, chemical_system="K-Na", novel_system=True),
@@ -157,6 +105,7 @@ TABLE = [
     row(4, None, unique=True, novel=True, status="not scored", chemical_system="Ar"),
     row(5, None, unique=False, novel=False, status="failed", matches_in_reference=""),
 ]
+TABLE = Outcomes.from_rows(ROWS)
 
 
 def test_every_structure_counts() -> None:
@@ -201,7 +150,7 @@ def test_sun_is_counted_jointly() -> None:
 
 
 @pytest.fixture(scope="module")
-def run() -> tuple[MatterGenProtocol, list[Row], Crystals]:
+def run() -> Iterator[tuple[MatterGenProtocol, Outcomes]]:
     """NaCl, FeO, CsCl of the reference, NaCl rattled, solid argon, and two atoms in one place."""
     reference = load_reference()
     chosen = [int(np.flatnonzero(reference.formulas == f)[0]) for f in ("NaCl", "FeO", "CsCl")]
@@ -213,56 +162,51 @@ def run() -> tuple[MatterGenProtocol, list[Row], Crystals]:
     batch = Crystals.concatenate([crystals, rattled, argon, fused])
     protocol = load_protocol("mattergen", max_steps=120)
     assert isinstance(protocol, MatterGenProtocol)
-    measured = protocol.measure(batch)
-    relaxed = [row.pop(RELAXED, None) for row in measured]
-    rows = [
-        {"index": i, "status": "measured", "reason": "", "formula": f} | row
-        for i, (f, row) in enumerate(zip(batch.formulas, measured, strict=True))
-    ]
-    flags = protocol.flag(rows, list(batch), relaxed)
-    yield (
-        protocol,
-        [a | b for a, b in zip(rows, flags, strict=True)],
-        Crystals.concatenate(r for r in relaxed if r is not None),
-    )
+    drawn = Outcomes.of(batch).with_columns(index=range(6), formula=batch.formulas)
+    yield protocol, protocol.flag(drawn, protocol.measure(batch).onto(drawn))
     protocol.pool.close()
 
 
-def test_one_bad_structure_harms_no_other(run: tuple[MatterGenProtocol, list[Row], Crystals]) -> None:
-    _, rows, _ = run
+def test_one_bad_structure_harms_no_other(run: tuple[MatterGenProtocol, Outcomes]) -> None:
+    _, table = run
+    rows = list(table.rows())
     assert [row["status"] for row in rows] == ["measured"] * 4 + ["not scored", "failed"]
     assert rows[4]["reason"] == "no reference for Ar"
+    assert rows[5]["reason"].startswith("relaxation ")
     assert rows[4]["unique"]
     assert rows[4]["energy_above_hull_ev_per_atom"] is None
     assert [rows[5][column] for column in ("unique", "novel", "energy_ev")] == [False, False, None]
     assert [row["comp_validity"] for row in rows] == [True] * 6
+    assert [row["structure_validity"] for row in rows] == [True] * 5 + [False]
+    assert table.at.tolist() == [0, 1, 2, 3, 4]
 
 
 def test_known_crystals_are_near_the_hull_unique_and_not_novel(
-    run: tuple[MatterGenProtocol, list[Row], Crystals],
+    run: tuple[MatterGenProtocol, Outcomes],
 ) -> None:
-    protocol, rows, _ = run
+    protocol, table = run
+    rows = list(table.rows())
     assert [row["novel"] for row in rows[:4]] == [False] * 4
     assert [row["unique"] for row in rows[:4]] == [True, True, True, False]
-    assert rows[3]["duplicate_of"] == 0
+    assert [row["duplicate_of"] for row in rows] == [None, None, None, 0, None, None]
     assert all(abs(row["energy_above_hull_ev_per_atom"]) < 0.1 for row in (rows[0], rows[1], rows[3]))
     assert rows[3]["rmsd_from_relaxation_angstrom"] > rows[0]["rmsd_from_relaxation_angstrom"]
-    metrics = protocol.metrics(rows)
+    metrics = protocol.metrics(table)
     assert metrics["frac_stable_structures"] == Rate(4, 6)
     assert metrics["recall"].n == 20_025
+    from_file = Outcomes.from_rows(json.loads(json.dumps(rows)))
+    assert str(protocol.metrics(from_file)) == str(metrics)  # NaN included
 
 
-def test_no_correction_is_added_to_calibrated_energies(
-    run: tuple[MatterGenProtocol, list[Row], Crystals],
-) -> None:
+def test_no_correction_is_added_to_calibrated_energies(run: tuple[MatterGenProtocol, Outcomes]) -> None:
     """FeO: the bundled hull's own answer, not the one with −2.9 eV per formula unit of MP2020."""
-    protocol, rows, relaxed = run
+    protocol, table = run
     assert protocol.label == protocol.footer()["label"] == "mattergen-on-OQMD"
-    hull = load_hull("mattersim-1m")
-    energy = np.array([rows[1]["energy_ev"]])
-    plain = hull.score(relaxed[1], energy, checkpoint_hash=protocol.potential.checkpoint_hash)
-    assert rows[1]["energy_above_hull_ev_per_atom"] == plain.energy_above_hull[0]
-    assert corrected_energies(relaxed[1], energy)[0] - energy[0] < -2.5
+    hull, relaxed = load_hull("mattersim-1m"), table.crystals[1]
+    energy = table.numbers("energy_ev")[[1]]
+    plain = hull.score(relaxed, energy, checkpoint_hash=protocol.potential.checkpoint_hash)
+    assert table.numbers("energy_above_hull_ev_per_atom")[1] == plain.energy_above_hull[0]
+    assert corrected_energies(relaxed, energy)[0] - energy[0] < -2.5
     assert "no MP2020 correction" in protocol.footer()["hull"]
 
 
@@ -281,7 +225,7 @@ def test_alex_mp_hull_and_corrections_equal_pymatgen(tmp_path: Path) -> None:
     path = tmp_path / "reference.json"
     path.write_text(json.dumps([{**e.as_dict(), "energy": e.energy, "correction": 0.0} for e in processed]))
     protocol = MatterGenProtocol(alex_mp=path, max_steps=0)
-    (found,) = protocol.measure(Crystals.from_structures(rock_salt("Fe", "O", 4.35)))
+    (found,) = protocol.measure(Crystals.from_structures(rock_salt("Fe", "O", 4.35))).rows()
     candidate = scheme.process_entry(computed_entry(rock_salt("Fe", "O", 4.35), found["energy_ev"]))
     expected = PhaseDiagram(processed).get_e_above_hull(candidate, allow_negative=True)
     assert found["energy_above_hull_ev_per_atom"] == pytest.approx(expected, abs=1e-6)
@@ -304,7 +248,7 @@ def test_official_without_mattergen_names_the_way_out() -> None:
     if "mattergen" in sys.modules:
         pytest.skip("mattergen is installed")
     with pytest.raises(MissingDependencyError, match="mattergen is not installed") as caught:
-        official_metrics([Crystals.from_structures(rock_salt("Na", "Cl", 5.6))], elements=frozenset({11, 17}))
+        official_metrics(Crystals.from_structures(rock_salt("Na", "Cl", 5.6)), elements=frozenset({11, 17}))
     assert "github.com/microsoft/mattergen" in str(caught.value)
 
 
@@ -321,9 +265,8 @@ def test_official_gets_every_covered_structure_in_order(monkeypatch: pytest.Monk
     for name in ("mattergen", "mattergen.evaluation"):
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
     monkeypatch.setitem(sys.modules, "mattergen.evaluation.evaluate", module)
-    crystals = [
-        Crystals.from_structures(rock_salt(a, b, 5.6)) for a, b in (("Na", "Cl"), ("Tc", "Cl"), ("Na", "F"))
-    ]
+    pairs = (("Na", "Cl"), ("Tc", "Cl"), ("Na", "F"))
+    crystals = Crystals.from_structures([rock_salt(a, b, 5.6) for a, b in pairs])
     found = official_metrics(crystals, elements=frozenset({9, 11, 17}))
     assert [s.composition.reduced_formula for s in given["structures"]] == ["NaCl", "NaF"]  # type: ignore[attr-defined]
     assert (found["n_submitted"], found["n_left_out"]) == (2, 1)

@@ -76,8 +76,8 @@ class InternalProtocol(Protocol):
                headline=False),
         Metric("failed", "Failed", "percent", "low", description="not read, not realised or not relaxed",
                headline=False),
-        Metric("not_scored", "Not scored", "percent", None, description="relaxed, but no hull for an element",
-               headline=False),
+        Metric("not_scored", "Not scored", "percent", None,
+               description="an element that hull or potential does not cover", headline=False),
         Metric("converged", "Converged", description="relaxation met fmax within its steps", headline=False),
         Metric("steps", "Steps", "value", None, "", "mean relaxation steps", headline=False),
     )  # fmt: skip

@@ -102,7 +102,7 @@ class Outcomes:
     def by_row(self, values: ArrayLike | Sequence[Any], blank: object) -> NDArray[Any]:
         """One value per crystal as one per row, `blank` in rows without a crystal.  # [m] -> [n]"""
         given = np.asarray(values)
-        rows = np.full(self.n, blank, dtype=object if given.dtype.kind == "U" else given.dtype)
+        rows = np.full(self.n, blank, dtype=object if isinstance(blank, str) else given.dtype)
         rows[self.at] = given
         return rows
 
