@@ -1,6 +1,7 @@
 """The documentation keeps up with the code."""
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -22,3 +23,11 @@ def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
         if not target.startswith("http"):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_rooms_are_those_of_the_code() -> None:
+    """The table of docs/concepts.md is the one that tests/test_imports.py keeps the code to."""
+    page = (ROOT / "docs" / "concepts.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \|$", page, re.M)
+    scope = runpy.run_path(str(ROOT / "tests" / "test_imports.py"))
+    assert {name: "" if uses == "–" else uses for name, uses in rows} == scope["ALLOWED"]

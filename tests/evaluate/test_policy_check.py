@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +14,9 @@ from anchor.chemistry.composition import Compositions
 from anchor.cli.policy import app
 from anchor.config import load_config
 from anchor.crystals.crystals import Crystals
+from anchor.crystals.distances import Contacts
 from anchor.evaluate.policy_check import Checked, check_source, rate
+from anchor.gates.base import Gate, Verdicts
 from anchor.hull.references import dft_hull
 from anchor.priors import templates
 from anchor.reference.reference import load_reference
@@ -73,11 +74,12 @@ def estimator() -> Estimator:
     return Estimator(load_surrogate(), dft_hull(), load_reference(), templates.load(), load_plausibility())
 
 
-def checked(estimator: Estimator, *overrides: str, gate: Callable | None = None) -> Checked:
+def checked(estimator: Estimator, *overrides: str, gate: Gate | None = None) -> Checked:
     config = load_config(overrides=["relax.max_steps=0", "run.workers=1", *overrides]).config
     environment = Environment.load(config)
     if gate is not None:
-        environment = replace(environment, scorer=replace(environment.scorer, gate=gate))
+        judge = replace(environment.judge, checks=replace(environment.checks, gate=gate))
+        environment = replace(environment, realiser=replace(environment.realiser, judge=judge))
     return check_source(Compositions.from_list(CELLS), environment, estimator, stream=0)
 
 
@@ -86,10 +88,13 @@ def test_the_verdict_is_that_of_the_gate_of_the_settings(estimator: Estimator) -
     assert by_paper.relaxed.tolist() == [True, True, False, False]
     assert by_paper.valid.tolist() == [True, True, False, False]
 
-    def only_oxides(crystals: Crystals) -> np.ndarray:
-        return np.array([8 in crystal.numbers for crystal in crystals])
+    class OnlyOxides:
+        label = "only oxides"
 
-    other = checked(estimator, "gate.name=lemat", gate=only_oxides)
+        def verdicts(self, crystals: Crystals, _contacts: Contacts) -> Verdicts:
+            return Verdicts(np.array([8 in c.numbers for c in crystals]), [""] * len(crystals))
+
+    other = checked(estimator, "gate.name=lemat", gate=OnlyOxides())
     assert other.relaxed.all()  # no charge of the paper's gate keeps them from being made
     assert other.valid.tolist() == [False, True, False, True]
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 from anchor.config import Config, load_config
 from anchor.errors import AnchorError, InputError
+from anchor.priors import Prior
 from anchor.search.campaign import Campaign
 from anchor.search.environment import Environment
 from anchor.search.export import write_outputs
@@ -173,17 +175,26 @@ def test_finds_and_files(tmp_path: Path) -> None:
     assert cifs == [f"{rank:02d}-{row['formula']}.cif" for rank, row in enumerate(rows, start=1)]
 
 
-def test_the_reward_keeps_the_lattice(finished: Campaign) -> None:
-    """App. D.3: positions only. A campaign that relaxes cells is another experiment."""
-    rows = [row for row in finished.ledger.rows() if row["relaxed"] is not None]
-    assert len(rows) >= 4
-    moved = 0
-    for row in rows:
-        generated, relaxed = decode_crystal(row["generated"]), decode_crystal(row["relaxed"])
-        # within the tolerance of the symmetry that the relaxation keeps and makes exact
-        np.testing.assert_allclose(relaxed.lattice, generated.lattice, atol=2e-3)
-        moved += not np.array_equal(relaxed.frac, generated.frac)
-    assert moved
+def test_a_prior_that_learns_is_noticed(config: Config, environment: Environment, tmp_path: Path) -> None:
+    class Learning(Prior):
+        name, elements, max_atoms = "learning", environment.prior.elements, 20
+
+        def __init__(self) -> None:
+            self.asked = 0
+
+        @property
+        def hash(self) -> str:  # type: ignore[override]
+            return str(self.asked)
+
+        def draw(self, requests: Any) -> Any:
+            self.asked += 1
+            return environment.prior.draw(requests)
+
+    learning = Learning()
+    realiser = replace(environment.realiser, prior=learning)
+    changed = replace(environment, prior=learning, realiser=realiser)
+    with pytest.raises(AnchorError, match="the prior changed"):
+        Campaign.start(config, tmp_path, environment=changed).run(8)
 
 
 def test_impossible_requests_are_refused(environment: Environment, tmp_path: Path) -> None:

@@ -11,11 +11,15 @@ import torch
 from anchor.chemistry.composition import Compositions
 from anchor.clock import Clock
 from anchor.config import load_config
+from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError
+from anchor.priors import Prior
+from anchor.priors.base import Sampled
 from anchor.relax.parallel import Relaxer
 from anchor.reward.score import Memory
 from anchor.search.environment import Environment
 from anchor.search.realise import Realised, Realiser
+from anchor.search.rows import candidate_rows
 
 CELLS = ["Na2Cl2", "Mg2O2", "Na3Cl", "MgF2", "Na2O"]  # the third is not neutral
 
@@ -152,3 +156,46 @@ def test_a_potential_that_always_fails_stops_the_campaign(environment: Environme
     with pytest.raises(AnchorError, match=r"failed for all 4 crystals.*driver is gone") as error:
         realise(environment, potential=potential)
     assert "resumed" in str(error.value)
+
+
+def test_crystals_that_were_proposed_need_no_prior(environment: Environment) -> None:
+    """A generator proposes crystals; what cannot be scored is left out, and the prior is never asked."""
+
+    class Silent(Prior):
+        name, elements, max_atoms, hash = "silent", frozenset(range(1, 95)), 20, "0"
+
+        def draw(self, _requests: Any) -> Crystals:
+            raise AssertionError("the prior was asked")
+
+    cells = Compositions.from_list(["Na2Cl2", "Na3Cl", "Mg2O2"])
+    crystals = environment.prior.sample(list(cells), seed=0)
+    realiser = replace(environment.realiser, prior=Silent())
+    (group,) = realiser([cells], step=0, crystals=[crystals])
+    assert statuses(group) == ["measured", "not realised", "measured"]
+    np.testing.assert_array_equal(group.generated.frac, crystals[[0, 2]].frac)
+
+
+def test_rows_say_who_made_a_crystal_and_who_had_none(environment: Environment) -> None:
+    """A learned prior may fall back to another, or, with that switched off, have no answer."""
+    templates = environment.prior
+
+    class Tired(Prior):
+        name, elements, max_atoms, hash = "tired", templates.elements, 20, "0"
+
+        def draw(self, requests: Any) -> Sampled:
+            made = templates.draw(requests)
+            there = np.array([i for i, r in enumerate(requests) if r.composition.formula != "MgF2"])
+            names = ["templates" if requests[i].composition.formula == "MgO" else "tired" for i in there]
+            missing = {i: "no cell" for i in range(len(requests)) if i not in there}
+            return Sampled(made[there], there, names, missing)
+
+    group = realise(environment, prior=Tired())
+    rows = list(group.outcomes.rows(["made_by", "status", "reason"]))
+    assert [row["made_by"] for row in rows] == ["tired", "templates", None, None, "tired"]
+    assert (rows[3]["status"], rows[3]["reason"]) == ("failed", "no cell")
+    scores = environment.scorer.score(
+        Compositions.from_list(CELLS), group.outcomes, group.embeddings, np.full(4, 0.25), Memory()
+    )
+    assert scores.reward[3] == -0.2
+    found = list(candidate_rows(Compositions.from_list(CELLS), group, scores, own=()))
+    assert [row["made_by"] for row in found] == ["tired", "templates", None, None, "tired"]

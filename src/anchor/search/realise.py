@@ -9,14 +9,14 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from anchor.chemistry.asking import asked_for, can_be_neutral
+from anchor.chemistry.asking import asked_for
 from anchor.chemistry.composition import Compositions
 from anchor.chemistry.elements import SYMBOLS
 from anchor.clock import Clock
 from anchor.config import Config
 from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError
-from anchor.gates.paper import NOT_NEUTRAL
+from anchor.gates.paper import NOT_NEUTRAL, check_charges
 from anchor.outcomes.judge import FAILED, NOT_SCORED, Judge
 from anchor.outcomes.table import Outcomes
 from anchor.priors.base import Prior
@@ -96,9 +96,8 @@ class Realiser:
     def _before(self, compositions: Compositions) -> Outcomes:
         """What is known of a group before any crystal: which compositions are worth one, and why not."""
         config = self.config
-        neutral = can_be_neutral(
-            compositions, config.prior.query, self.prior.max_atoms, bounds=config.gate.oxidation_bounds
-        )
+        asked = asked_for(compositions, config.prior.query)
+        neutral = check_charges(asked, config.gate.oxidation_bounds)
         skip = config.reward.order == "fast" and config.gate.name == "paper"
         status, reason = [], []
         offsets = compositions.offsets.tolist()
