@@ -59,7 +59,7 @@ def test_one_that_fails_does_not_void_its_block() -> None:
 def test_missing_compositions_and_large_cells_keep_their_place() -> None:
     found = block(Scatter(), [None, parse_formula("Na20Cl20"), CELLS[0]])
     assert found.at.tolist() == [2]
-    assert list(found.rows()) == [
+    assert list(found.rows(["reason"])) == [
         {"reason": None},
         {"reason": "40 atoms, the prior scatter places at most 20"},
         {"reason": None},

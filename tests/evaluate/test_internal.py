@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from anchor.hull.score import score_crystals
 from pymatgen.core import Composition as PymatgenComposition
 from pymatgen.core import Lattice, Structure
 
@@ -15,6 +14,7 @@ from anchor.outcomes.columns import ABOVE, above
 from anchor.outcomes.table import Outcomes
 from anchor.potentials.registry import load_potential
 from anchor.reference.reference import load_reference
+from anchor.relax import relax
 
 
 @pytest.fixture(scope="module")
@@ -134,9 +134,12 @@ def test_measured_energies_are_those_of_the_hull_command(protocol: InternalProto
     crystals = small[:6]
     table = protocol.measure(crystals)
     potential = load_potential("mattersim-1m")
-    scored = score_crystals(crystals, potential, load_hull(potential), relax="cell", max_steps=4)
-    assert table.texts("relaxation") == scored.relaxation
-    np.testing.assert_allclose(table.numbers(ABOVE), scored.scores.energy_above_hull, atol=2e-4)
+    found = relax(crystals, potential, cell=True, max_steps=4, fmax=0.02)
+    scores = load_hull(potential).score(
+        found.crystals, found.energy, checkpoint_hash=potential.checkpoint_hash
+    )
+    assert table.texts("relaxation") == found.status.tolist()
+    np.testing.assert_allclose(table.numbers(ABOVE), scores.energy_above_hull, atol=2e-4)
     assert table.crystals.formulas == crystals.formulas
     assert (table.numbers(above("dft")) <= table.numbers(ABOVE) + 1e-6).all()
 

@@ -15,7 +15,7 @@ from anchor.config import Config, load_config
 from anchor.errors import InputError
 from anchor.policy.constraints import Limits
 from anchor.policy.distribution import Actions, Conditions, evaluate
-from anchor.policy.grpo import Learner, Scores, clipped_surrogate, group_advantages
+from anchor.policy.grpo import Learner, Scores, clipped_surrogate, each_group, group_advantages
 from anchor.policy.network import CompositionPolicy
 from anchor.policy.rollout import Context, evaluation_context, h_max
 
@@ -44,9 +44,9 @@ def test_learns_a_toy_with_known_optimum() -> None:
     learner = Learner.start(config, limits)
     first = learner.rollout(0)
     for step in range(120):
-        learner.step(step, many_oxygens)
+        learner.step(step, each_group(many_oxygens))
     last = learner.rollout(10_000)
-    rewards = [many_oxygens(*rollout.group(0)).reward.mean() for rollout in (first, last)]
+    rewards = [many_oxygens(*next(rollout.groups())).reward.mean() for rollout in (first, last)]
     best = 1 + 0.5 + 0.05 * 8
     assert rewards[0] < 1.4
     assert rewards[1] > best - 0.1
@@ -61,15 +61,14 @@ def test_first_epochs_gradient_is_the_hand_written_one() -> None:
             head[-1].weight *= 50
     learner = Learner.start(config, limits, policy=policy)
     rollout = learner.rollout(7)
-    scores = [many_oxygens(*rollout.group(index)) for index in range(2)]
+    scores = list(each_group(many_oxygens)(rollout))
     scores[1] = Scores(scores[1].reward, np.arange(12) % 3 > 0)  # some are excluded
     before = {n: p.detach().numpy().copy() for n, p in learner.policy.named_parameters()}
     metrics = learner.update(rollout, scores)
 
     # −A·log π − β H by hand, at ratio 1, where the clip does nothing.
     terms = []
-    for index, score in enumerate(scores):
-        compositions, context = rollout.group(index)
+    for (compositions, context), score in zip(rollout.groups(), scores, strict=True):
         include = np.ones(12, dtype=bool) if score.include is None else score.include
         mean, std = score.reward[include].mean(), score.reward[include].std()
         for row in np.flatnonzero(include):
@@ -176,11 +175,11 @@ def test_a_step_is_a_pure_function_and_resumes_bit_for_bit() -> None:
     config, limits = small("grpo.groups_per_step=2")
     whole = Learner.start(config, limits)
     for step in range(6):
-        rollout, _, metrics = whole.step(step, many_oxygens)
+        rollout, metrics = whole.step(step, each_group(many_oxygens))
     broken = Learner.start(config, limits)
     for step in range(6):
         broken = Learner.resume(config, limits, broken.state())
-        again, _, metrics_again = broken.step(step, many_oxygens)
+        again, metrics_again = broken.step(step, each_group(many_oxygens))
     assert rollout.compositions.cells == again.compositions.cells
     assert torch.equal(rollout.evaluation.log_prob_by_head, again.evaluation.log_prob_by_head)
     assert metrics == metrics_again
@@ -242,12 +241,12 @@ def test_metrics_and_the_two_entropy_bounds() -> None:
     config, limits = small()
     aware, _ = small("entropy.h_max=subgroup")
     learner = Learner.start(config, limits)
-    rollout, _, metrics = learner.step(2, many_oxygens)
+    rollout, metrics = learner.step(2, each_group(many_oxygens))
     assert metrics["entropy_max"] == pytest.approx(h_max(6, max_atoms=8))
     assert metrics["entropy"] == pytest.approx(float(rollout.evaluation.entropy.mean()), rel=1e-6)
     assert metrics["beta_scheduled"] == pytest.approx(7.5e-3 * (0.5 + 0.5 * 24 / 2000))
     assert metrics["approx_kl"] >= 0
-    _, _, metrics = Learner.start(aware, limits).step(2, many_oxygens)
+    _, metrics = Learner.start(aware, limits).step(2, each_group(many_oxygens))
     size = int(rollout.contexts[0].subgroup.sum())
     assert metrics["entropy_max"] == pytest.approx(h_max(size, max_atoms=8))
 

@@ -68,15 +68,15 @@ def test_contexts_are_those_of_a_learner_without_subgroups() -> None:
             assert (a.weights == b.weights).all()
             assert a.subgroup.all()
         assert len(ours.compositions) == 128
-        assert np.isnan(ours.log_prob_by_head).all()
-        assert theirs.log_prob_by_head.shape == ours.log_prob_by_head.shape
+        assert ours.log_probs == {}
+        assert {len(values) for values in theirs.log_probs.values()} == {128}
 
 
 def test_rewards_change_nothing() -> None:
     config, limits = configured("policy.source=neutral")
     untrained = Untrained("neutral", limits, config)
     before = untrained.rollout(1).compositions
-    metrics = untrained.update(untrained.rollout(0), [Scores(np.arange(64.0))])
+    _, metrics = untrained.step(0, lambda _proposal: [Scores(np.arange(64.0))])
     assert metrics["reward_mean"] == 31.5
     assert "beta" not in metrics
     assert untrained.state() == b""

@@ -20,6 +20,7 @@ from anchor.config import load_config
 from anchor.hull.references import dft_hull
 from anchor.policy.constraints import Limits
 from anchor.policy.draw import draw_compositions
+from anchor.policy.grpo import Proposal
 from anchor.policy.network import CompositionPolicy
 from anchor.policy.rollout import Context
 from anchor.priors import templates
@@ -77,7 +78,8 @@ def test_reward_worked_by_hand(estimator: free.Estimator, config) -> None:
     weights = np.array([0.4, 0.3, 0.2, 0.1])
     estimate = estimator(batch)
     assert estimate.neutral.tolist()[1:] == [True, False, True]
-    result = score(batch, Context(weights, np.ones(84, dtype=bool))).reward
+    (scores,) = score(Proposal(0, [Context(weights, np.ones(84, dtype=bool))], batch, len(batch)))
+    result = scores.reward
     # NaCl: known, so no novelty; proposed twice in the group, so n_f = 2 for both, and paid once
     evidence = estimate.evidence
     stability = 1 - np.clip(evidence.above_hull[1] + evidence.spread[1], 0, 1)
@@ -108,10 +110,11 @@ def test_a_find_is_paid_once(estimator: free.Estimator, config) -> None:
     believed = replace(estimate, find=np.array([0.5, 0.5]))
     score = free.FreeReward(_Fixed(estimator, believed), config)
     context = Context(np.array([0.0, 1.0, 0.0, 0.0]), np.ones(84, dtype=bool))
-    first, repeat = score(batch, context).reward
+    proposal = Proposal(0, [context], batch, len(batch))
+    first, repeat = score(proposal)[0].reward
     worth = estimator.settings.weight * (0.5 / 0.52 + 1 - math.log(2) / 10)
     assert first - repeat == pytest.approx(config.novelty.bootstrap + worth)
-    later = score(batch, context).reward
+    later = score(proposal)[0].reward
     assert later[0] == later[1] == pytest.approx(1 / math.sqrt(4) - estimator.settings.atom_cost * 12)
 
 

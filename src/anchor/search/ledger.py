@@ -274,6 +274,7 @@ class Ledger:
         """Set up the file for writing; what only reads leaves every byte as it is."""
         self.require_current()
         if self._path is not None:
+            self._engine.dispose()  # a journal changes only while nobody else looks
             journal = "DELETE" if file_system_type(self._path) in NETWORK_FILE_SYSTEMS else "WAL"
             with closing(sqlite3.connect(self._path)) as connection:
                 connection.execute(f"PRAGMA journal_mode={journal}")
