@@ -19,8 +19,11 @@ def hull(
     relax: Annotated[bool, typer.Option("--relax", help="Relax positions first.")] = False,
     cell: Annotated[bool, typer.Option("--cell", help="Relax positions and cell first.")] = False,
     kind: Annotated[
-        Literal["union", "dft", "potential"],
-        typer.Option(help="Hull that counts: OQMD's DFT energies, the potential's own, or both together."),
+        Literal["union", "mp", "oqmd", "dft", "potential"],
+        typer.Option(
+            help="Hull that counts: the higher of both databases', one of them, or (OQMD) its DFT energies "
+            "or the potential's own alone."
+        ),
     ] = "union",
     alex_mp: Annotated[
         Path | None,

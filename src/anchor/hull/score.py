@@ -92,7 +92,7 @@ def score_crystals(
         unknown = [SYMBOLS[z] for z in np.flatnonzero(amounts[i]) if z not in potential.elements]
         scores.status[i] = f"not scored: {potential.name} does not cover {', '.join(unknown)}"
     decompositions = [
-        hull.decomposition(row) if status == SCORED else None
+        hull.decomposition(row) if status.startswith(SCORED) else None
         for row, status in zip(amounts, scores.status, strict=True)
     ]
     return ScoredCrystals(final, energy, relaxation, scores, decompositions)
