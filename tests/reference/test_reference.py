@@ -121,7 +121,10 @@ def test_hull_and_crystals_are_on_one_scale(reference: Reference) -> None:
 
 def test_known_formulas(reference: Reference) -> None:
     assert len(reference.known_formulas) == reference.card["known"]["mp_formulas"]
-    assert reference.known("NaCl") == {"reference", "mp", "oqmd"}
+    assert reference.known("NaCl") == {"reference", "mp", "oqmd", "icsd", "cod", "mp-old"}
+    assert 225 in reference.listed.space_groups("NaCl")
+    assert {136, 141} <= reference.listed.space_groups("TiO2")
+    assert len(reference.listed) == reference.card["listed"]["formulas"]
     assert reference.known("NaCl7Xe9") == set()
     assert reference.known("Mg2Tc") >= {"oqmd"}  # quarantined, but somebody has calculated it
     assert reference.mp_e_above_hull["NaCl"] == pytest.approx(0.0, abs=0.02)

@@ -26,7 +26,7 @@ from anchor.hull.databases import (
 from anchor.hull.energies import load_energies
 from anchor.hull.hull import SCORED, Decomposition, Hull, HullIdentity
 from anchor.hull.phases import N_NUMBERS, composition_matrix
-from anchor.reference.reference import MP_HULL_FILE, load_reference
+from anchor.reference.reference import load_reference
 
 if TYPE_CHECKING:
     from anchor.potentials.base import Potential
@@ -209,7 +209,7 @@ def _load_databases(
     schemes: dict[str, Scheme] = {"oqmd": "oqmd-by-presence"} if old else {"oqmd": "oqmd", "mp": "mp"}
     digest = hashlib.sha256(reference.hash.encode())
     if not old:
-        digest.update(reference.card["files"][MP_HULL_FILE]["content"].encode())
+        digest.update(dft_hull("mp").identity.reference_hash.encode())
     own = HullIdentity("", checkpoint_hash)  # of the parts; what counts is the identity of the whole
     databases = {
         database: load_database(reference, energies, scheme, own) for database, scheme in schemes.items()

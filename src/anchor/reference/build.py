@@ -103,7 +103,7 @@ def build(
     mp_suspects = find_suspects(
         mp_all,
         hypothetical=np.array(
-            [f not in in_crystals and "icsd" not in in_lists.sources(f) for f in mp_names.tolist()]
+            [f not in in_crystals and not in_lists.sources(f) & {"icsd", "cod"} for f in mp_names.tolist()]
         ),
         elsewhere=np.array([by_oqmd.get(f, np.nan) for f in mp_names.tolist()]),
     )
@@ -252,13 +252,12 @@ def hull_arrays(
 
 
 def lowest_energies(energies: RawEnergies) -> RawEnergies:
-    """The lowest energy of each compound's reduced composition; elements are left out."""
+    """The lowest energy of each reduced compound; elements are left out."""
     lowest: dict[tuple[tuple[int, int], ...], float] = {}
     for numbers, counts, energy in zip(
         energies.numbers.tolist(), energies.counts.tolist(), energies.formation_energy.tolist(), strict=True
     ):
-        unit = math.gcd(*counts)
-        amounts = tuple((z, n // unit) for z, n in zip(numbers, counts, strict=True) if n)
+        amounts = tuple((z, n) for z, n in zip(numbers, counts, strict=True) if n)
         if len(amounts) > 1:
             lowest[amounts] = min(energy, lowest.get(amounts, math.inf))
     width = max(len(amounts) for amounts in lowest)

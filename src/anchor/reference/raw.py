@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import math
 import re
 import shutil
 import sqlite3
@@ -117,10 +118,12 @@ def read_mp_energies(wheel: Path) -> RawEnergies:
 
 def read_all_mp_energies(wheel: Path) -> RawEnergies:
     """Both lists of the Materials Project, on one scale: the second has other compositions and polymorphs."""
-    return _read_energies(ENERGIES, wheel, (*MP_ENERGY_FILES, MP_MORE_ENERGIES_FILE))
+    return _read_energies(ENERGIES, wheel, (*MP_ENERGY_FILES, MP_MORE_ENERGIES_FILE), reduce=True)
 
 
-def _read_energies(source: Source, wheel: Path, members: Sequence[str]) -> RawEnergies:
+def _read_energies(
+    source: Source, wheel: Path, members: Sequence[str], *, reduce: bool = False
+) -> RawEnergies:
     formulas: list[str] = []
     energies: list[float] = []
     for member in members:
@@ -129,6 +132,9 @@ def _read_energies(source: Source, wheel: Path, members: Sequence[str]) -> RawEn
                 formulas.append(row["formula"])
                 energies.append(float(row["target"]))
     terms = [sorted((_ATOMIC_NUMBER[s], int(n or 1)) for s, n in _TERM.findall(f)) for f in formulas]
+    if reduce:  # whole cells are listed
+        units = [math.gcd(*(n for _, n in t)) for t in terms]
+        terms = [[(z, n // unit) for z, n in t] for t, unit in zip(terms, units, strict=True)]
     width = max(len(t) for t in terms)
     padded = np.array([t + [(0, 0)] * (width - len(t)) for t in terms])
     if padded.max() > np.iinfo(np.uint8).max:
