@@ -107,7 +107,9 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
             wheel.writestr(member, "\n".join(["formula,target", *OQMD_ROWS[Path(member).stem]]) + "\n")
         for member in MP_ENERGY_FILES:
             wheel.writestr(member, "formula,target\nCl1K1,-2.1\nCl1Na1K1,-0.9\n")
-        wheel.writestr(MP_MORE_ENERGIES_FILE, "formula,target\nK300Cl300,-2.15\nNa2O2,-1.3\nNa1,0.0\nMg1W9,-3.0\n")
+        wheel.writestr(
+            MP_MORE_ENERGIES_FILE, "formula,target\nK300Cl300,-2.15\nNa2O2,-1.3\nNa1,0.0\nMg1W9,-3.0\n"
+        )
         for member in MP_OLD_FILES:
             wheel.writestr(member, "formula,target\nKCl,0.0\nK2Cl2,0.1\n")
     known = {"NaCl": [[0.0, ["Fm-3m", 225]], [0.1, ["Pm-3m", 221]]], "MgO": []}
