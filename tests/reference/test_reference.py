@@ -20,6 +20,8 @@ from anchor.reference.reference import (
     HULL_FILE,
     INDEX_FILE,
     KNOWN_FILE,
+    LISTED_FILE,
+    MP_HULL_FILE,
     Reference,
     load_reference,
 )
@@ -44,7 +46,7 @@ def test_files_and_hashes_are_those_of_the_card(reference: Reference) -> None:
         assert (path.stat().st_size, sha256(path)) == (entry["bytes"], entry["sha256"])
         assert contents[name] == entry["content"]
         assert path.stat().st_size < 5_000_000
-    assert set(contents) == {CRYSTALS_FILE, HULL_FILE, KNOWN_FILE, INDEX_FILE}
+    assert set(contents) == {CRYSTALS_FILE, HULL_FILE, KNOWN_FILE, INDEX_FILE, MP_HULL_FILE, LISTED_FILE}
     joined = contents[CRYSTALS_FILE] + contents[HULL_FILE] + contents[KNOWN_FILE]
     assert reference.hash == hashlib.sha256(joined.encode()).hexdigest()
 

@@ -65,7 +65,10 @@ def info(as_json: JsonFlag = False) -> None:
             *((f"  {name} crystals", split["crystals"]) for name, split in crystals["splits"].items()),
             ("hull energies", hull["kept"]),
             ("  quarantined", len(hull["quarantined"])),
+            ("hull energies of the Materials Project", card["hull_mp"]["kept"]),
+            ("  quarantined", len(card["hull_mp"]["quarantined"])),
             ("formulas of the Materials Project", card["known"]["mp_formulas"]),
+            *((f"formulas of {name}", n) for name, n in card["listed"].items() if name != "formulas"),
             ("element pairs in the bond table", bonds["pairs"]),
         ],
     )
@@ -93,7 +96,8 @@ def info(as_json: JsonFlag = False) -> None:
 @app.command()
 def holes(
     elements: Annotated[
-        str | None, typer.Option(help="Only systems of these elements, as K,Y,Se; default: all (minutes).")
+        str | None,
+        typer.Option(help="Only systems of these elements, as K,Y,Se; default: all (half a minute)."),
     ] = None,
     deeper: Annotated[float, typer.Option(help="Least depth below the hull without it, eV/atom.")] = 0.0,
     limit: Annotated[int, typer.Option(help="Rows to print; the JSON has all.")] = 30,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from anchor.cli.common import JsonFlag, emit, print_table
 from anchor.errors import InputError
+
+if TYPE_CHECKING:
+    from anchor.hull.hull import Decomposition
 
 
 def hull(
@@ -52,6 +55,7 @@ def hull(
         raise InputError(f"none of {loaded.n_read} entries gave a crystal; {first.source}: {first.reason}")
     model = load_potential(potential, device=device)
     how: Relax = "cell" if cell else "positions" if relax else "no"
+    own = None if alex_mp else load_hull(model, kind)
     scored = score_crystals(
         loaded.crystals,
         model,
@@ -76,14 +80,10 @@ def hull(
                 "formation_energy_ev_per_atom": _number(scores.formation_energy[i]),
                 "energy_above_hull_ev_per_atom": _number(scores.energy_above_hull[i]),
                 "energy_above_each_hull_ev_per_atom": {k: _number(v[i]) for k, v in scores.above.items()},
-                "decomposition": []
-                if mixture is None
-                else [
-                    {"formula": f, "atomic_fraction": a, "energy_ev_per_atom": e, "source": s}
-                    for f, a, e, s in zip(
-                        mixture.formulas, mixture.amounts, mixture.energies, mixture.sources, strict=True
-                    )
-                ],
+                "decomposition": _phases(mixture),
+                "decompositions": {}
+                if own is None or mixture is None
+                else {name: _phases(each) for name, each in own.decompositions(formulas[i]).items()},
             }
         )
     if json:
@@ -104,6 +104,7 @@ def hull(
             "formula",
             "above hull eV/atom",
             "formation eV/atom",
+            *([] if own is None else own.databases),
             "competing phases (atoms)",
             "status",
         ],
@@ -113,6 +114,11 @@ def hull(
                 row["formula"],
                 _text(row["energy_above_hull_ev_per_atom"], "+.3f"),
                 _text(row["formation_energy_ev_per_atom"], ".3f"),
+                *(
+                    []
+                    if own is None
+                    else (_text(row["energy_above_each_hull_ev_per_atom"][d], "+.3f") for d in own.databases)
+                ),
                 "-" if scored.decompositions[i] is None else str(scored.decompositions[i]),
                 row["status"] if how == "no" else f"{row['status']}, {row['relaxation']}",
             ]
@@ -122,6 +128,15 @@ def hull(
     )
     for skipped in loaded.skipped:
         typer.echo(f"skipped {skipped.source}: {skipped.reason}", err=True)
+
+
+def _phases(mixture: Decomposition | None) -> list[dict[str, Any]]:
+    if mixture is None:
+        return []
+    parts = zip(mixture.formulas, mixture.amounts, mixture.energies, mixture.sources, strict=True)
+    return [
+        {"formula": f, "atomic_fraction": a, "energy_ev_per_atom": e, "source": s} for f, a, e, s in parts
+    ]
 
 
 def _number(value: float) -> float | None:

@@ -1,4 +1,4 @@
-"""Holes: compositions that are stable in one database and absent in the other; and systems that both know badly.
+"""Holes: compositions stable in one database and absent in the other; and systems that both know badly.
 
 A search lives in holes: where a competing phase is missing, its neighbours look stable.
 """
@@ -49,7 +49,7 @@ def find_holes(elements: Collection[str] | None = None) -> list[Hole]:
     """Holes of both databases, deepest first.
 
     Args:
-        elements: Only of systems made of these symbols; None: of all (a minute or two).
+        elements: Only of systems made of these symbols; None: of all (half a minute).
     """
     reference = load_reference()
     formulas = {"oqmd": reference.hull_formulas, "mp": unpack_strings(reference.mp_hull["formulas"])}
