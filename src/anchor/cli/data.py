@@ -97,7 +97,7 @@ def info(as_json: JsonFlag = False) -> None:
 def holes(
     elements: Annotated[
         str | None,
-        typer.Option(help="Only systems of these elements, as K,Y,Se; default: all (half a minute)."),
+        typer.Option(help="Only systems of these elements, as K,Y,Se; default: all."),
     ] = None,
     deeper: Annotated[float, typer.Option(help="Least depth below the hull without it, eV/atom.")] = 0.0,
     limit: Annotated[int, typer.Option(help="Rows to print; the JSON has all.")] = 30,
