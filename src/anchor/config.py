@@ -223,7 +223,7 @@ class Hull(Section):
     kind: Literal["union", "mp", "oqmd", "dft", "potential", "alex-mp"] = Field(
         "union",
         description="both databases (the larger distance counts), the Materials Project's, OQMD's as before "
-        "the second database (whole, DFT alone, the potential alone), or MatterGen's Alex-MP",
+        "the second database, OQMD's DFT energies or the potential's own alone, or MatterGen's Alex-MP",
     )
     path: Path | None = Field(None, description="file of the Alex-MP reference, for kind 'alex-mp'")
 

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["HullScores", "Kind", "PotentialHull", "crystal_compositions", "dft_hull", "load_hull"]
 
 Kind = Literal["union", "mp", "oqmd", "dft", "potential"]
-OLD_KINDS = ("oqmd", "dft", "potential")
-"""OQMD alone with the calibration of before there was a second database: their numbers never change."""
+OLD_KIND = "oqmd"
+"""OQMD alone with the calibration of before there was a second database: its numbers never change."""
 DECIMALS = 9
 """Energies in eV/atom are rounded to this: a composition on an edge belongs to several facets, and which of
 them answers may change the last bit from run to run."""
@@ -182,9 +182,9 @@ def load_hull(potential: Potential | str, kind: Kind = "union") -> PotentialHull
         potential: Whose energies are to be compared; its weights' hash must be that of the bundled energies.
             A name is enough where no energies are to be computed.
         kind: The hull that counts. "union": both databases, each with the potential's own energies of the
-            reference crystals; the larger distance counts. "mp": the Materials Project's of these. With OQMD
-            alone, calibrated as before there was a second database: "oqmd" (with the potential's own), "dft"
-            (without) and "potential" (the potential's own alone).
+            reference crystals; the larger distance counts. "mp": the Materials Project's of these. "dft" and
+            "potential": OQMD's DFT energies or the potential's own alone. "oqmd": OQMD's with the potential's
+            own, calibrated as before there was a second database; reproduces what was then "union".
     """
     if kind not in get_args(Kind):
         raise InputError(f"there is no hull '{kind}'", nearest(kind, get_args(Kind)))
@@ -196,7 +196,7 @@ def load_hull(potential: Potential | str, kind: Kind = "union") -> PotentialHull
 
 @lru_cache(maxsize=8)
 def _load_hull(name: str, checkpoint_hash: str, kind: Kind) -> PotentialHull:
-    databases, identity = _load_databases(name, checkpoint_hash, old=kind in OLD_KINDS)
+    databases, identity = _load_databases(name, checkpoint_hash, old=kind == OLD_KIND)
     return PotentialHull(databases, identity, kind=kind)
 
 
