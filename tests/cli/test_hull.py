@@ -42,7 +42,8 @@ def test_hull_prints_every_structure_with_its_status(folder: Path) -> None:
     assert polonium["energy_above_hull_ev_per_atom"] is None
     assert abs(salt["energy_above_hull_ev_per_atom"]) < 0.05
     assert squeezed["energy_above_hull_ev_per_atom"] > salt["energy_above_hull_ev_per_atom"] + 0.02
-    assert set(salt["energy_above_each_hull_ev_per_atom"]) == {"dft", "potential", "union"}
+    assert set(salt["energy_above_each_hull_ev_per_atom"]) == {"dft", "potential", "oqmd", "mp", "union"}
+    assert set(salt["decompositions"]) == {"oqmd", "mp"}
     assert [p["formula"] for p in salt["decomposition"]] == ["NaCl"]
     assert salt["formation_energy_ev_per_atom"] == pytest.approx(-2.0, abs=0.2)  # measured: −2.13
     assert len(report["skipped"]) == 1

@@ -1,20 +1,24 @@
 """The calibration recovers what made the data, ignores broken rows, and knows which elements are loose."""
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from anchor.chemistry.elements import NUMBER
+from anchor.chemistry.elements import NUMBER, SYMBOLS
 from anchor.hull.calibration import (
     Calibration,
     design_matrix,
     error_summary,
     family_names,
     fit_calibration,
+    oxidised_share,
     robust_least_squares,
+    shift_weights,
 )
 from anchor.hull.phases import composition_matrix
+from anchor.paths import BUNDLED
 
 ELEMENTS = ["Li", "Na", "Fe", "Mn", "O", "F", "S"]
 MU = {"Li": -1.9, "Na": -1.3, "Fe": -8.2, "Mn": -9.0, "O": -4.9, "F": -1.7, "S": -4.1, "Tc": -10.3}
@@ -158,3 +162,50 @@ def test_error_summary_counts_and_leaves_out_nan() -> None:
     assert summary["families"]["oxide"]["n"] == 2
     assert summary["elements"]["Fe"]["mean"] == pytest.approx(0.2)
     assert "Ca" not in summary["elements"]
+
+
+def test_known_compounds_take_the_whole_shift_and_metal_rich_ones_do_not() -> None:
+    known = ["MnO", "Fe2O3", "LiFePO4", "LaFeAsO", "FeSO4", "Fe2SiO4", "WO2", "MoO3", "FeF2", "Cu2O", "FeOF"]
+    np.testing.assert_allclose(oxidised_share(fractions_of(known)), 1.0)
+    # written out: a = 1/20, x = 7/20, metal 11/20, two metals for each oxygen
+    expected = (1 / 20) ** 2 / ((8 / 20) * (11 / 20) / 2)
+    assert oxidised_share(fractions_of(["LiFe11P7O"]))[0] == pytest.approx(expected, rel=1e-12)
+    assert oxidised_share(fractions_of(["NaCl"]))[0] == 1.0  # nothing to share
+
+
+def test_bounded_shifts_are_recovered_and_kept(data: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
+    fractions, _, formation = data
+    oxide, fluoride = shift_weights(fractions, bounded=True)
+    scale = fractions @ [MU.get(s, 0.0) for s in SYMBOLS]
+    scale += oxide * (fractions @ [OXIDE_SHIFT.get(s, 0.0) for s in SYMBOLS])
+    scale += fluoride * (fractions @ [FLUORIDE_SHIFT.get(s, 0.0) for s in SYMBOLS])
+    found = fit_calibration(
+        fractions, formation + scale, formation, np.arange(len(scale)) % 5,
+        potential="p", checkpoint_hash="w", fitted_on="c", bounded=True,
+    )  # fmt: skip
+    for symbol, shift in OXIDE_SHIFT.items():
+        assert found.oxide_shift[NUMBER[symbol]] == pytest.approx(shift, abs=1e-5)
+    again = Calibration.from_dict(found.to_dict())
+    assert again.bounded
+    np.testing.assert_allclose(again.formation_energy(fractions, formation + scale), formation, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["mattersim-1m", "mattersim-5m", "sevennet-0", "chgnet"])
+def test_one_oxygen_added_to_a_mixed_anion_compound_gains_little(name: str) -> None:
+    """All M–X–Li compositions of 20 atoms with one oxygen and three or more of P, S, Se, N, As."""
+    metals = ("V", "Cr", "Mn", "Fe", "Co", "Ni", "Cu", "Mo", "W")
+    rows = []
+    for metal, other in product(metals, ("P", "S", "Se", "N", "As")):
+        for n, m in product(range(3, 18), range(1, 17)):
+            if n + m > 19:
+                continue
+            row = np.zeros(119)
+            row[[NUMBER[metal], NUMBER[other], NUMBER["Li"], NUMBER["O"]]] = [m, n, 19 - n - m, 1]
+            rows.append(row / 20)
+    fractions = np.array(rows)
+    for scheme, most in (("oqmd", 0.1), ("mp", 0.1), ("", np.inf)):
+        ending = f"calibration-{scheme}" if scheme else "calibration"
+        found = Calibration.load(BUNDLED / "energies" / f"{name}.{ending}.json")
+        gain = shift_weights(fractions, bounded=found.bounded)[0] * (fractions @ found.oxide_shift)
+        assert gain.max() < most
+    assert gain.max() > 0.3  # by presence

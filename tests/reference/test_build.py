@@ -17,14 +17,28 @@ from ase.db import connect
 from anchor.errors import AnchorError, InputError
 from anchor.paths import sha256
 from anchor.reference import build as build_module
-from anchor.reference.build import build, crystal_formulas, missing_compositions
+from anchor.reference.build import build, crystal_formulas, lowest_energies, missing_compositions
 from anchor.reference.clean import clean
-from anchor.reference.raw import read_mp_energies, read_mp_formulas, read_oqmd_energies, read_oqmd_icsd
+from anchor.reference.raw import (
+    RawEnergies,
+    read_all_mp_energies,
+    read_listed,
+    read_mp_energies,
+    read_mp_formulas,
+    read_old_mp_formulas,
+    read_oqmd_energies,
+    read_oqmd_icsd,
+)
 from anchor.reference.reference import Reference
 from anchor.reference.sources import (
+    COD_FILE,
     ENERGIES,
+    ICSD_FILE,
     MP_ENERGY_FILES,
     MP_FORMULAS,
+    MP_FORMULAS_FILE,
+    MP_MORE_ENERGIES_FILE,
+    MP_OLD_FILES,
     OQMD_ENERGY_FILES,
     OQMD_ICSD,
     SOURCES,
@@ -67,6 +81,14 @@ OQMD_ROWS = {
     "test": ["Na2F2O1,-0.1"],
 }
 
+LISTED = {
+    ICSD_FILE: {
+        "Cl-Na": [["NaCl", "1", 225, 0.0], ["NaCl", "2", 221, None], ["Na0.9Cl", "3", 225, None]],
+        "Mg-O-Si": [["Mg(SiO3)", "4", 61, None]],
+    },
+    COD_FILE: {"Cl-Na": [["NaCl", "9", 225, None]], "D-O": [["D2O", "10", 194, None]]},
+}
+
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -85,9 +107,16 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
             wheel.writestr(member, "\n".join(["formula,target", *OQMD_ROWS[Path(member).stem]]) + "\n")
         for member in MP_ENERGY_FILES:
             wheel.writestr(member, "formula,target\nCl1K1,-2.1\nCl1Na1K1,-0.9\n")
+        wheel.writestr(
+            MP_MORE_ENERGIES_FILE, "formula,target\nK300Cl300,-2.15\nNa2O2,-1.3\nNa1,0.0\nMg1W9,-3.0\n"
+        )
+        for member in MP_OLD_FILES:
+            wheel.writestr(member, "formula,target\nKCl,0.0\nK2Cl2,0.1\n")
     known = {"NaCl": [[0.0, ["Fm-3m", 225]], [0.1, ["Pm-3m", 221]]], "MgO": []}
     with zipfile.ZipFile(folder / MP_FORMULAS.filename, "w") as wheel:
-        wheel.writestr(MP_FORMULAS.members[0], gzip.compress(json.dumps(known).encode()))
+        wheel.writestr(MP_FORMULAS_FILE, gzip.compress(json.dumps(known).encode()))
+        for member, table in LISTED.items():
+            wheel.writestr(member, gzip.compress(json.dumps(table).encode()))
     database.unlink()
     return folder
 
@@ -128,6 +157,10 @@ def test_energies_and_formulas_are_read(wheels: Path) -> None:
     assert energies.numbers.tolist()[-1] == [8, 9, 11]
     np.testing.assert_array_equal(energies.formation_energy, [-2.0, -2.9, -198.7, -9.9, -2.2, -1.1, -0.1])
     assert read_mp_energies(wheels / ENERGIES.filename).formation_energy.tolist() == [-2.1, -0.9] * 3
+    everything = read_all_mp_energies(wheels / ENERGIES.filename)
+    assert everything.formation_energy.tolist() == [-2.1, -0.9] * 3 + [-2.15, -1.3, 0.0, -3.0]
+    assert read_old_mp_formulas(wheels / ENERGIES.filename) == ["KCl", "K2Cl2"] * 3
+    assert read_listed(wheels / MP_FORMULAS.filename)["cod"] == [("NaCl", 225), ("D2O", 194)]
     mp = read_mp_formulas(wheels / MP_FORMULAS.filename)
     assert mp["NaCl"] == 0.0
     assert np.isnan(mp["MgO"])
@@ -139,13 +172,22 @@ def test_missing_compositions_take_the_lowest_sane_crystal(wheels: Path) -> None
     assert added == {"NaCl": ({11: 1, 17: 1}, -2.0004), "CsI": ({53: 1, 55: 1}, -1.6)}
 
 
+def test_the_lowest_energy_of_each_reduced_compound_counts() -> None:
+    numbers = np.array([[11, 17], [11, 17], [11, 0], [8, 11]], dtype=np.uint8)
+    counts = np.array([[1, 1], [1, 1], [1, 0], [1, 1]], dtype=np.uint8)
+    found = lowest_energies(RawEnergies(numbers, counts, np.array([-2.0, -2.1, 0.0, -1.3])))
+    assert found.numbers.tolist() == [[11, 17], [8, 11]]
+    assert found.counts.tolist() == [[1, 1], [1, 1]]
+    assert found.formation_energy.tolist() == [-2.1, -1.3]
+
+
 def test_build_gives_the_same_bytes_twice(pinned: Path, tmp_path: Path) -> None:
     lines: list[str] = []
     first = build(tmp_path / "a", wheels=pinned, report=lines.append)
     second = build(tmp_path / "b", wheels=pinned)
     assert first == second
     names = sorted(p.name for p in (tmp_path / "a").iterdir())
-    assert len(names) == 5
+    assert len(names) == 7
     for name in names:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
     assert any("cleaning 12 crystals" in line for line in lines)
@@ -166,7 +208,15 @@ def test_built_reference_holds_what_went_in(pinned: Path, tmp_path: Path) -> Non
     assert hull["MgO"] == pytest.approx(-3.0)
     assert [q["formula"] for q in card["hull"]["quarantined"]] == ["Mg2Tc", "CsI"]
     assert reference.known("Mg2Tc") == {"oqmd"}
-    assert reference.known("NaCl") == {"reference", "mp", "oqmd"}
+    assert reference.known("NaCl") == {"reference", "mp", "oqmd", "icsd", "cod"}
+    assert reference.known("KCl") == {"oqmd", "mp-old"}
+    assert reference.listed.space_groups("NaCl") == {221, 225}
+    assert reference.listed.space_groups("MgSiO3") == {61}
+    assert reference.listed.space_groups("KCl") == reference.listed.space_groups("CsI") == frozenset()
+    assert len(reference.listed) == 3  # neither disorder nor isotopes
+    assert card["listed"] == {"formulas": 3, "icsd": 2, "cod": 1, "mp-old": 1}
+    assert reference.mp_hull_energy == pytest.approx({"KCl": -2.15, "KNaCl": -0.9})
+    assert [q["formula"] for q in card["hull_mp"]["quarantined"]] == ["MgW9", "Na2O2"]
     assert reference.bonds.minimum[11, 17] == pytest.approx(min(5.64 / 2, 3.4 * 3**0.5 / 2), abs=1e-5)
     assert len(reference.rdf.embeddings("NaCl")) == 2
 

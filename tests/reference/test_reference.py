@@ -20,6 +20,8 @@ from anchor.reference.reference import (
     HULL_FILE,
     INDEX_FILE,
     KNOWN_FILE,
+    LISTED_FILE,
+    MP_HULL_FILE,
     Reference,
     load_reference,
 )
@@ -44,7 +46,7 @@ def test_files_and_hashes_are_those_of_the_card(reference: Reference) -> None:
         assert (path.stat().st_size, sha256(path)) == (entry["bytes"], entry["sha256"])
         assert contents[name] == entry["content"]
         assert path.stat().st_size < 5_000_000
-    assert set(contents) == {CRYSTALS_FILE, HULL_FILE, KNOWN_FILE, INDEX_FILE}
+    assert set(contents) == {CRYSTALS_FILE, HULL_FILE, KNOWN_FILE, INDEX_FILE, MP_HULL_FILE, LISTED_FILE}
     joined = contents[CRYSTALS_FILE] + contents[HULL_FILE] + contents[KNOWN_FILE]
     assert reference.hash == hashlib.sha256(joined.encode()).hexdigest()
 
@@ -121,7 +123,10 @@ def test_hull_and_crystals_are_on_one_scale(reference: Reference) -> None:
 
 def test_known_formulas(reference: Reference) -> None:
     assert len(reference.known_formulas) == reference.card["known"]["mp_formulas"]
-    assert reference.known("NaCl") == {"reference", "mp", "oqmd"}
+    assert reference.known("NaCl") == {"reference", "mp", "oqmd", "icsd", "cod", "mp-old"}
+    assert 225 in reference.listed.space_groups("NaCl")
+    assert {136, 141} <= reference.listed.space_groups("TiO2")
+    assert len(reference.listed) == reference.card["listed"]["formulas"]
     assert reference.known("NaCl7Xe9") == set()
     assert reference.known("Mg2Tc") >= {"oqmd"}  # quarantined, but somebody has calculated it
     assert reference.mp_e_above_hull["NaCl"] == pytest.approx(0.0, abs=0.02)

@@ -65,7 +65,10 @@ def info(as_json: JsonFlag = False) -> None:
             *((f"  {name} crystals", split["crystals"]) for name, split in crystals["splits"].items()),
             ("hull energies", hull["kept"]),
             ("  quarantined", len(hull["quarantined"])),
+            ("hull energies of the Materials Project", card["hull_mp"]["kept"]),
+            ("  quarantined", len(card["hull_mp"]["quarantined"])),
             ("formulas of the Materials Project", card["known"]["mp_formulas"]),
+            *((f"formulas of {name}", n) for name, n in card["listed"].items() if name != "formulas"),
             ("element pairs in the bond table", bonds["pairs"]),
         ],
     )
@@ -88,3 +91,81 @@ def info(as_json: JsonFlag = False) -> None:
         [(s["package"], s["licence"], s["attribution"]) for s in card["sources"]],
         title="Sources",
     )
+
+
+@app.command()
+def holes(
+    elements: Annotated[
+        str | None,
+        typer.Option(help="Only systems of these elements, as K,Y,Se; default: all."),
+    ] = None,
+    deeper: Annotated[float, typer.Option(help="Least depth below the hull without it, eV/atom.")] = 0.0,
+    limit: Annotated[int, typer.Option(help="Rows to print; the JSON has all.")] = 30,
+    as_json: JsonFlag = False,
+) -> None:
+    """Compositions stable in one database and absent in the other, and systems that both know badly.
+
+    Where a competing phase is missing, its neighbours look stable: distrust finds around it.
+
+    Example: anchor data holes --elements K,Y,Se
+    """
+    from itertools import combinations
+
+    from anchor.chemistry.elements import vocabulary_indices
+    from anchor.hull.databases import LABELS
+    from anchor.hull.holes import Knowledge, find_holes
+
+    symbols = None if elements is None else [s.strip() for s in elements.split(",")]
+    if symbols is not None:
+        vocabulary_indices(symbols)  # names the symbol that is none
+    found = [hole for hole in find_holes(symbols) if hole.depth >= deeper]
+    counts = {
+        name: {
+            "holes": sum(h.stable_in == name for h in found),
+            "deeper_than_0.05": sum(h.stable_in == name and h.depth > 0.05 for h in found),
+            "binaries_deeper_than_0.05": sum(
+                h.stable_in == name and h.depth > 0.05 and len(h.elements) == 2 for h in found
+            ),
+        }
+        for name in LABELS
+    }
+    knowledge = Knowledge()
+    asked = [] if symbols is None else [t for k in (2, 3) for t in combinations(symbols, k)]
+    thin = [system for system in map(knowledge.of, asked) if system.thin and len(system.elements) == 3]
+    if as_json:
+        emit(
+            {
+                "counts": counts,
+                "holes": [
+                    {
+                        "formula": h.formula,
+                        "system": h.system,
+                        "stable_in": h.stable_in,
+                        "depth_ev_per_atom": round(h.depth, 6),
+                        "thin_system": knowledge.of(h.elements).thin,
+                    }
+                    for h in found
+                ],
+                "thin_ternary_systems": ["-".join(system.elements) for system in thin],
+            }
+        )
+        return
+    print_table(
+        ["stable in", "absent in the other", "deeper than 0.05 eV/atom", "binaries of these"],
+        [(LABELS[name], *row.values()) for name, row in counts.items()],
+    )
+    per_system: dict[str, int] = {}
+    for hole in found:
+        per_system[hole.system] = per_system.get(hole.system, 0) + 1
+    print_table(
+        ["formula", "stable in", "below the hull without it eV/atom", "holes in its system", "system"],
+        [
+            (h.formula, LABELS[h.stable_in], f"{h.depth:.3f}", per_system[h.system], knowledge.of(h.elements))
+            for h in found[:limit]
+        ],
+        title=f"Deepest {min(limit, len(found))} of {len(found)}",
+    )
+    if asked:
+        ternaries = sum(len(t) == 3 for t in asked)
+        names = ", ".join("-".join(system.elements) for system in thin[:limit])
+        typer.echo(f"{len(thin)} of {ternaries} ternary systems are thin{': ' + names if names else ''}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -36,14 +36,14 @@ def build(
 ) -> None:
     """Compute energies of all reference crystals. Can be interrupted at any time: run it again to go on.
 
-    Complete single points are calibrated to the DFT scale at once.
+    Complete single points are calibrated to the DFT scales at once.
 
     Example: anchor energies build --potential mattersim-1m --threads 2
     """
     import torch
 
+    from anchor.hull import databases
     from anchor.hull import energies as store
-    from anchor.hull import references
     from anchor.paths import BUNDLED, cache_dir
     from anchor.potentials import load_potential
     from anchor.reference.reference import load_reference
@@ -97,9 +97,11 @@ def build(
         target = store.energies_path(potential, pass_name, folder / "energies")
         identity = store.read_columns(checkpoint)[1]
         store.write_columns(target, columns, identity)
-        if not relaxed:
+        if potential in store.available():
             own = store.load_energies(potential, crystals)
-            references.calibrate(reference, own).save(references.calibration_path(potential, folder))
+            for scheme in databases.SCHEMES:
+                fitted = databases.calibrate(reference, own, scheme)
+                fitted.save(databases.calibration_path(potential, folder, scheme))
     report = {
         "potential": potential,
         "pass": pass_name,
@@ -120,23 +122,27 @@ def build(
 @app.command()
 def calibrate(
     potential: Annotated[str, typer.Option(help="Name, as in `anchor potentials list`.")],
+    to: Annotated[
+        Literal["oqmd", "mp", "oqmd-by-presence"],
+        typer.Option(help="Database; oqmd-by-presence: as before the shifts of metals were bounded."),
+    ] = "oqmd",
     bundle: Annotated[
         bool, typer.Option("--bundle", help="Write into the package instead of the cache folder.")
     ] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Fit the potential's energies to the reference's DFT scale, and show the errors on held-out crystals.
+    """Fit the potential's energies to a database's DFT scale, and show the errors on held-out crystals.
 
-    Example: anchor energies calibrate --potential mattersim-1m
+    Example: anchor energies calibrate --potential mattersim-1m --to mp
     """
-    from anchor.hull import references
+    from anchor.hull import databases
     from anchor.hull.energies import load_energies
     from anchor.paths import BUNDLED, cache_dir
     from anchor.reference.reference import load_reference
 
     reference = load_reference()
-    fitted = references.calibrate(reference, load_energies(potential, reference.crystals))
-    path = references.calibration_path(potential, BUNDLED if bundle else cache_dir())
+    fitted = databases.calibrate(reference, load_energies(potential, reference.crystals), to)
+    path = databases.calibration_path(potential, BUNDLED if bundle else cache_dir(), to)
     fitted.save(path)
     if json:
         emit({"file": path, "loose_elements": fitted.loose_elements, **fitted.to_dict()})
@@ -149,7 +155,7 @@ def calibrate(
             [name, e["n"], *(f"{1000 * e[key]:.1f}" for key in ("median", "mean", "p90"))]
             for name, e in rows.items()
         ),
-        title=f"{potential}: held-out errors of formation energies",
+        title=f"{potential} to {to}: held-out errors of formation energies",
     )
     print_table(["loose element", "why it is left out of searches"], fitted.loose_elements.items())
     typer.echo(f"written to {path}")
@@ -161,7 +167,7 @@ def list_energies(json: JsonFlag = False) -> None:
 
     Example: anchor energies list
     """
-    from anchor.hull import references
+    from anchor.hull.databases import load_calibration
     from anchor.hull.energies import available, load_energies
     from anchor.reference.reference import load_reference
 
@@ -169,7 +175,7 @@ def list_energies(json: JsonFlag = False) -> None:
     found = []
     for name in available():
         own = load_energies(name, reference.crystals)
-        errors = references.load_calibration(name, reference, own).errors["all"]
+        errors = {to: load_calibration(name, reference, own, to).errors["all"] for to in ("oqmd", "mp")}
         counts = own.status_counts
         found.append(
             {
@@ -178,15 +184,25 @@ def list_energies(json: JsonFlag = False) -> None:
                 "single_points": own.n_single_points,
                 "relaxed": counts["converged"] + counts["capped"],
                 "relaxation_status": counts,
-                "held_out_median_ev_per_atom": errors["median"],
-                "held_out_mean_ev_per_atom": errors["mean"],
+                "held_out_median_ev_per_atom": errors["oqmd"]["median"],
+                "held_out_mean_ev_per_atom": errors["oqmd"]["mean"],
+                "held_out_median_mp_ev_per_atom": errors["mp"]["median"],
+                "held_out_mean_mp_ev_per_atom": errors["mp"]["mean"],
             }
         )
     if json:
         emit({"reference": reference.hash, "crystals": len(reference.crystals), "energies": found})
         return
     print_table(
-        ["potential", "single points", "relaxed", "median error meV/atom", "mean"],
+        [
+            "potential",
+            "single points",
+            "relaxed",
+            "OQMD: median error meV/atom",
+            "mean",
+            "MP: median",
+            "mean",
+        ],
         (
             [
                 row["potential"],
@@ -194,6 +210,8 @@ def list_energies(json: JsonFlag = False) -> None:
                 row["relaxed"],
                 f"{1000 * row['held_out_median_ev_per_atom']:.1f}",
                 f"{1000 * row['held_out_mean_ev_per_atom']:.1f}",
+                f"{1000 * row['held_out_median_mp_ev_per_atom']:.1f}",
+                f"{1000 * row['held_out_mean_mp_ev_per_atom']:.1f}",
             ]
             for row in found
         ),

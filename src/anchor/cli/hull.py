@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from anchor.cli.common import JsonFlag, emit, print_table
 from anchor.errors import InputError
+
+if TYPE_CHECKING:
+    from anchor.hull.hull import Decomposition
 
 
 def hull(
@@ -19,8 +22,11 @@ def hull(
     relax: Annotated[bool, typer.Option("--relax", help="Relax positions first.")] = False,
     cell: Annotated[bool, typer.Option("--cell", help="Relax positions and cell first.")] = False,
     kind: Annotated[
-        Literal["union", "dft", "potential"],
-        typer.Option(help="Hull that counts: OQMD's DFT energies, the potential's own, or both together."),
+        Literal["union", "mp", "oqmd", "dft", "potential"],
+        typer.Option(
+            help="Hull that counts: the higher of both databases', one of them, or (OQMD) its DFT energies "
+            "or the potential's own alone."
+        ),
     ] = "union",
     alex_mp: Annotated[
         Path | None,
@@ -52,13 +58,14 @@ def hull(
         raise InputError(f"none of {loaded.n_read} entries gave a crystal; {first.source}: {first.reason}")
     model = load_potential(potential, device=device)
     how = "cell" if cell else "positions" if relax else "no"
+    own = None if alex_mp else load_hull(model, kind)
     judge = Judge(
         Relaxer(model, workers=None),
         load_hull(model, kind) if alex_mp is None else AlexMPHull(phases_from_file(alex_mp), model),
         None if how == "no" else Relaxing(cell=cell, max_steps=max_steps, fmax=fmax),
     )
     outcomes = judge(loaded.crystals)
-    decompositions = judge.decompositions(outcomes)
+    mixtures = judge.decompositions(outcomes)
     rows: list[dict[str, Any]] = [
         {
             "id": name,
@@ -70,14 +77,10 @@ def hull(
             FORMATION: row[FORMATION],
             ABOVE: row[ABOVE],
             "energy_above_each_hull_ev_per_atom": hulls,
-            "decomposition": []
-            if mixture is None
-            else [
-                {"formula": f, "atomic_fraction": a, "energy_ev_per_atom": e, "source": s}
-                for f, a, e, s in zip(
-                    mixture.formulas, mixture.amounts, mixture.energies, mixture.sources, strict=True
-                )
-            ],
+            "decomposition": _phases(mixture),
+            "decompositions": {}
+            if own is None or mixture is None
+            else {name: _phases(each) for name, each in own.decompositions(formula).items()},
         }
         for name, source, formula, row, hulls, mixture in zip(
             loaded.ids,
@@ -85,7 +88,7 @@ def hull(
             loaded.crystals.formulas,
             outcomes.rows(["relaxation", "reason", ENERGY, FORMATION, ABOVE]),
             each_hull(outcomes),
-            decompositions,
+            mixtures,
             strict=True,
         )
     ]
@@ -107,6 +110,7 @@ def hull(
             "formula",
             "above hull eV/atom",
             "formation eV/atom",
+            *([] if own is None else own.databases),
             "competing phases (atoms)",
             "status",
         ],
@@ -116,7 +120,12 @@ def hull(
                 row["formula"],
                 _text(row[ABOVE], "+.3f"),
                 _text(row[FORMATION], ".3f"),
-                "-" if decompositions[i] is None else str(decompositions[i]),
+                *(
+                    []
+                    if own is None
+                    else (_text(row["energy_above_each_hull_ev_per_atom"][d], "+.3f") for d in own.databases)
+                ),
+                "-" if mixtures[i] is None else str(mixtures[i]),
                 row["status"] if how == "no" else f"{row['status']}, {row['relaxation']}",
             ]
             for i, row in enumerate(rows)
@@ -125,6 +134,15 @@ def hull(
     )
     for skipped in loaded.skipped:
         typer.echo(f"skipped {skipped.source}: {skipped.reason}", err=True)
+
+
+def _phases(mixture: Decomposition | None) -> list[dict[str, Any]]:
+    if mixture is None:
+        return []
+    parts = zip(mixture.formulas, mixture.amounts, mixture.energies, mixture.sources, strict=True)
+    return [
+        {"formula": f, "atomic_fraction": a, "energy_ev_per_atom": e, "source": s} for f, a, e, s in parts
+    ]
 
 
 def _text(value: float | None, spec: str) -> str:

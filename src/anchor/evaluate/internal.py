@@ -187,7 +187,9 @@ class InternalProtocol(Protocol):
             what = {
                 "dft": "OQMD",
                 "potential": self.potential.name,
-                "union": f"OQMD and {self.potential.name}",
+                "oqmd": f"OQMD and {self.potential.name}",
+                "mp": f"Materials Project and {self.potential.name}",
+                "union": f"OQMD, Materials Project and {self.potential.name}",
             }
             hull = (
                 f"{self._hull}: {what[self._hull]} on the bundled reference, {self.identity()['hull'][:12]}"

@@ -6,6 +6,9 @@ with one reference energy μ_i per element, and one shift s_M per metal that is 
 oxygen is present (another where fluorine is, without oxygen): the reference's DFT and the potential's
 training data apply different U, and the difference is proportional to the metal's atomic fraction. Everything
 is linear, so μ and s come from one robust fit to the DFT formation energies of the reference crystals.
+
+With shifts "by presence" one oxygen among eleven iron atoms of a phosphide shifts them all, which a search
+finds. "Bounded" shifts go to no more metal than the anions can oxidise, see `oxidised_share`.
 """
 
 from __future__ import annotations
@@ -26,6 +29,10 @@ from anchor.hull.phases import N_NUMBERS
 
 HUBBARD_METALS = ("V", "Cr", "Mn", "Fe", "Co", "Ni", "Cu", "Mo", "W", "Th", "U", "Np", "Pu")
 """Metals that OQMD, the Materials Project, or both treat with a Hubbard U."""
+METAL_PER_OXYGEN = {**dict.fromkeys(HUBBARD_METALS, 2.0), "Mo": 1.0, "W": 1.0}
+"""Most metal that one oxygen oxidises; one fluorine does half. Known oxides are full above this ratio."""
+COMPETING = ("B", "C", "N", "Si", "P", "S", "Ge", "As", "Se", "Sb", "Te")
+"""Elements that bind a metal in oxygen's stead: each takes its share of the metal."""
 N_FOLDS = 5
 FEWEST_FOR_SHIFT = 5
 """A shift is fitted where so many crystals show it; otherwise it is zero."""
@@ -72,6 +79,7 @@ class Calibration:
         standard_error: Of μ, eV.  # [119]
         n_crystals: Crystals with the element.  # [119]
         errors: Held-out errors in eV/atom: {"all" | "families" | "elements": …}, see `error_summary`.
+        bounded: Whether the shifts are bounded by what the anions can oxidise (else: by presence).
     """
 
     potential: str
@@ -83,6 +91,7 @@ class Calibration:
     standard_error: NDArray[np.float64]
     n_crystals: NDArray[np.int64]
     errors: Mapping[str, Any]
+    bounded: bool = False
 
     def formation_energy(
         self, compositions: NDArray[np.float64], energies: NDArray[np.float64]
@@ -94,7 +103,7 @@ class Calibration:
             energies: Of the potential, eV/atom.  # [n]
         """
         fractions = compositions / compositions.sum(axis=1, keepdims=True)
-        oxide, fluoride = anion_masks(fractions)
+        oxide, fluoride = shift_weights(fractions, bounded=self.bounded)
         known = np.nan_to_num(self.element_energy)
         scale = fractions @ known
         scale = scale + oxide * (fractions @ self.oxide_shift) + fluoride * (fractions @ self.fluoride_shift)
@@ -142,6 +151,7 @@ class Calibration:
             "standard_error_ev": by_symbol(self.standard_error, fitted),
             "n_crystals": {SYMBOLS[z]: int(self.n_crystals[z]) for z in np.flatnonzero(self.n_crystals)},
             "held_out_errors_ev_per_atom": self.errors,
+            **({"shifts": "bounded"} if self.bounded else {}),
         }
 
     @classmethod
@@ -162,6 +172,7 @@ class Calibration:
             standard_error=by_number(values["standard_error_ev"], np.nan),
             n_crystals=by_number(values["n_crystals"], 0.0).astype(np.int64),
             errors=values["held_out_errors_ev_per_atom"],
+            bounded=values.get("shifts") == "bounded",
         )
 
     def save(self, path: Path) -> None:
@@ -179,6 +190,32 @@ def anion_masks(fractions: NDArray[np.float64]) -> tuple[NDArray[np.bool_], NDAr
     return oxide, ~oxide & (fractions[:, NUMBER["F"]] > 0)
 
 
+def oxidised_share(fractions: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Share of the +U metals that oxygen and fluorine can oxidise, beside other anions.  # [n, 119] -> [n]
+
+        share = min(1, a² / ((a + x) Σ_M x_M / n_M))   with   a = x_O + x_F / 2
+
+    x is the fraction of `COMPETING` elements and n_M that of `METAL_PER_OXYGEN`. Known compounds (MnO,
+    LaFeAsO, LiFePO4) have a share of one; LiFe11P7O has 0.02.
+    """
+    anions = fractions[:, NUMBER["O"]] + fractions[:, NUMBER["F"]] / 2
+    others = fractions[:, [NUMBER[s] for s in COMPETING]].sum(axis=1)
+    metals = fractions[:, [NUMBER[s] for s in HUBBARD_METALS]] @ [
+        1 / METAL_PER_OXYGEN[s] for s in HUBBARD_METALS
+    ]
+    wanted = (anions + others) * metals
+    return np.minimum(1.0, np.divide(anions**2, wanted, out=np.ones(len(fractions)), where=wanted > 0))
+
+
+def shift_weights(
+    fractions: NDArray[np.float64], *, bounded: bool
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """By how much the oxide and the fluoride shifts count, 0 to 1.  # [n], [n]"""
+    share = oxidised_share(fractions) if bounded else np.ones(len(fractions))
+    oxide, fluoride = anion_masks(fractions)
+    return oxide * share, fluoride * share
+
+
 def fit_calibration(
     fractions: NDArray[np.float64],
     energies: NDArray[np.float64],
@@ -188,6 +225,7 @@ def fit_calibration(
     potential: str,
     checkpoint_hash: str,
     fitted_on: str,
+    bounded: bool = False,
 ) -> Calibration:
     """Fit μ and s on crystals with DFT formation energies, and measure the error on held-out ones.
 
@@ -196,13 +234,14 @@ def fit_calibration(
         energies: Of the potential, eV/atom; crystals with NaN are left out.  # [n]
         formation_energies: DFT, eV/atom.  # [n]
         groups: Fold (0 … N_FOLDS − 1) of each crystal for the held-out errors.  # [n]
+        bounded: Bound the shifts by what the anions can oxidise.
     """
     usable = np.isfinite(energies) & np.isfinite(formation_energies)
     if not usable.any():
         raise InputError("no crystal has both a DFT formation energy and a potential energy")
     fractions, groups = fractions[usable], groups[usable]
     target = energies[usable] - formation_energies[usable]  # = Σ x μ + Σ x s
-    design, columns = design_matrix(fractions)
+    design, columns = design_matrix(fractions, bounded=bounded)
     solution, covariance = robust_least_squares(design, target)
 
     held_out = np.full(len(target), np.nan)
@@ -234,21 +273,24 @@ def fit_calibration(
         standard_error=error,
         n_crystals=(fractions > 0).sum(axis=0),
         errors=error_summary(fractions, held_out),
+        bounded=bounded,
     )
 
 
-def design_matrix(fractions: NDArray[np.float64]) -> tuple[NDArray[np.float64], list[tuple[str, int]]]:
-    """Columns of the fit: atomic fractions, and metal fractions where O (F) is present.
+def design_matrix(
+    fractions: NDArray[np.float64], *, bounded: bool = False
+) -> tuple[NDArray[np.float64], list[tuple[str, int]]]:
+    """Columns of the fit: atomic fractions, and metal fractions where O (F) is present (can oxidise it).
 
     Returns:
         The matrix [n, p], and what each column is: ("element" | "oxide" | "fluoride", atomic number).
     """
-    oxide, fluoride = anion_masks(fractions)
+    oxide, fluoride = shift_weights(fractions, bounded=bounded)
     columns = [("element", int(z)) for z in np.flatnonzero((fractions > 0).any(axis=0))]
     parts = [fractions[:, z] for _, z in columns]
-    for kind, mask in (("oxide", oxide), ("fluoride", fluoride)):
+    for kind, weight in (("oxide", oxide), ("fluoride", fluoride)):
         for symbol in HUBBARD_METALS:
-            part = fractions[:, NUMBER[symbol]] * mask
+            part = fractions[:, NUMBER[symbol]] * weight
             if np.count_nonzero(part) >= FEWEST_FOR_SHIFT:
                 columns.append((kind, NUMBER[symbol]))
                 parts.append(part)

@@ -1,4 +1,4 @@
-"""The hulls a potential's energies are compared with: DFT, the potential's own, and the union of both."""
+"""The hulls a potential's energies are compared with: of two databases, and the larger distance counts."""
 
 from __future__ import annotations
 
@@ -6,29 +6,35 @@ import hashlib
 import json
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anchor.arrays import content_hash
 from anchor.chemistry.elements import SYMBOLS
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError, nearest
-from anchor.hull.calibration import N_FOLDS, Calibration, fit_calibration
-from anchor.hull.energies import Energies, load_energies
+from anchor.hull.calibration import Calibration
+from anchor.hull.databases import (
+    LABELS,
+    DatabaseHulls,
+    Scheme,
+    dft_hull,
+    load_database,
+)
+from anchor.hull.energies import load_energies
 from anchor.hull.hull import SCORED, Decomposition, Hull, HullIdentity
-from anchor.hull.phases import N_NUMBERS, Phases
-from anchor.paths import BUNDLED, cache_dir
-from anchor.reference.reference import Reference, load_reference
+from anchor.hull.phases import N_NUMBERS, composition_matrix
+from anchor.reference.reference import load_reference
 
 if TYPE_CHECKING:
     from anchor.potentials.base import Potential
 
-Kind = Literal["union", "dft", "potential"]
-CORRECTION = "oqmd-calibration"
-DFT_SOURCE = "OQMD"
+__all__ = ["HullScores", "Kind", "PotentialHull", "dft_hull", "load_hull"]
+
+Kind = Literal["union", "mp", "oqmd", "dft", "potential"]
+OLD_KIND = "oqmd"
+"""OQMD alone with the calibration of before there was a second database: its numbers never change."""
 DECIMALS = 9
 """Energies in eV/atom are rounded to this: a composition on an edge belongs to several facets, and which of
 them answers may change the last bit from run to run."""
@@ -39,10 +45,11 @@ class HullScores:
     """Energies of n candidates against every hull, eV/atom, signed; NaN where not scored.
 
     Attributes:
-        formation_energy: On the scale of the hulls.  # [n]
-        above: Hull name ("dft", "potential", "union", …) → energy above that hull.  # [n] each
+        formation_energy: On the scale of the first database (OQMD).  # [n]
+        above: Hull name ("dft" and "potential" of OQMD, "oqmd", "mp", "union", …) → energy above that hull.
+            # [n] each
         kind: The hull that counts.
-        status: "scored", or why not.  # [n]
+        status: "scored", "scored on … alone: …", or why not.  # [n]
     """
 
     formation_energy: NDArray[np.float64]
@@ -55,41 +62,49 @@ class HullScores:
         """Against the hull that counts, eV/atom.  # [n]"""
         return self.above[self.kind]
 
-    def against(self, hull: str) -> NDArray[np.float64]:
-        """Energy above a hull by its name, eV/atom; NaN where it is not among them.  # [n]"""
-        return self.above.get(hull, np.full(len(self.formation_energy), np.nan))
-
 
 class PotentialHull:
-    """Hulls for the energies of one potential, on the scale of the reference's DFT formation energies.
+    """Hulls for the energies of one potential: of each database, on its own scale.
+
+    A candidate is compared with "dft" and "potential" of the first database, and with the union of both of
+    every database under the database's name. "union" is the largest of the latter.
 
     Args:
-        hulls: Hull by name; all with formation energies in eV/atom.
-        calibration: Of the potential.
+        databases: By name.
         identity: Of the whole: its checkpoint hash is the only one whose energies are accepted.
         kind: The hull that counts.
     """
 
     def __init__(
-        self,
-        hulls: dict[str, Hull],
-        calibration: Calibration,
-        identity: HullIdentity,
-        *,
-        kind: Kind = "union",
+        self, databases: dict[str, DatabaseHulls], identity: HullIdentity, *, kind: Kind = "union"
     ) -> None:
-        self.hulls = hulls
-        self.calibration = calibration
+        self.databases = databases
         self.identity = identity
         self.kind = kind
-        calibrated = set(np.flatnonzero(np.isfinite(calibration.element_energy)).tolist())
-        self.elements = frozenset(calibrated & hulls[kind].elements)
+        self._first = next(iter(databases))
+        first = databases[self._first]
+        self.hulls: dict[str, Hull] = {
+            "dft": first.dft,
+            "potential": first.potential,
+            **{name: database.union for name, database in databases.items()},
+        }
+        self._counting = [kind] if kind != "union" else list(databases)
+        self._covered = {name: self._database(name).covered(self.hulls[name]) for name in self._counting}
+        self.elements = frozenset().union(*self._covered.values())
         """Atomic numbers that can be scored."""
+
+    def _database(self, hull: str) -> DatabaseHulls:
+        return self.databases.get(hull, self.databases[self._first])
+
+    @property
+    def calibration(self) -> Calibration:
+        """To the scale of the first database."""
+        return self.databases[self._first].calibration
 
     @property
     def searchable_elements(self) -> tuple[str, ...]:
-        """Symbols of covered elements with a well-determined reference."""
-        covered = {SYMBOLS[z] for z in self.elements}
+        """Symbols of elements that every hull that counts covers, with well-determined references."""
+        covered = {SYMBOLS[z] for z in frozenset.intersection(*self._covered.values())}
         return tuple(s for s in self.calibration.searchable_elements if s in covered)
 
     def score(self, crystals: Crystals, energies: NDArray[np.float64], *, checkpoint_hash: str) -> HullScores:
@@ -105,35 +120,58 @@ class PotentialHull:
             raise InputError(f"{len(crystals)} crystals but energies of shape {energies.shape}")
         self.identity.require(checkpoint_hash)
         amounts = crystals.compositions.amounts
-        formation = self.calibration.formation_energy(amounts, energies / crystals.counts)
-        covered = np.zeros(N_NUMBERS, dtype=bool)
-        covered[sorted(self.elements)] = True
-        missing = (amounts > 0) & ~covered
+        formation = {
+            name: database.calibration.formation_energy(amounts, energies / crystals.counts)
+            for name, database in self.databases.items()
+        }
         above = {
-            name: np.round(hull.energy_above_hull(amounts, formation), DECIMALS)
+            name: np.round(
+                hull.energy_above_hull(amounts, formation.get(name, formation[self._first])), DECIMALS
+            )
             for name, hull in self.hulls.items()
         }
-        status = [
-            _status(np.flatnonzero(row).tolist(), energy)
-            for row, energy in zip(missing, energies, strict=True)
-        ]
-        return HullScores(np.round(formation, DECIMALS), above, self.kind, status)
+        if self.kind == "union":
+            above["union"] = np.fmax.reduce([above[name] for name in self._counting])
+        status = self._status(amounts, energies)
+        return HullScores(np.round(formation[self._first], DECIMALS), above, self.kind, status)
 
-    def energy_above_hull(
-        self, compositions: NDArray[np.float64] | list[str], formation_energies: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Energy above the hull that counts, of formation energies already on its scale, eV/atom.  # [n]"""
-        return self.hulls[self.kind].energy_above_hull(compositions, formation_energies)
+    def _status(self, amounts: NDArray[np.float64], energies: NDArray[np.float64]) -> list[str]:
+        missing = {}
+        for name, covered in self._covered.items():
+            uncovered = np.ones(N_NUMBERS, dtype=bool)
+            uncovered[sorted(covered)] = False
+            missing[name] = (amounts > 0) & uncovered
+        status = [SCORED if np.isfinite(e) else "not scored: no energy" for e in energies]
+        for i in np.flatnonzero(np.any([m.any(axis=1) for m in missing.values()], axis=0)).tolist():
+            lacking = {
+                name: ", ".join(SYMBOLS[z] for z in np.flatnonzero(m[i])) for name, m in missing.items()
+            }
+            able = [name for name, symbols in lacking.items() if not symbols]
+            if not able:
+                status[i] = f"not scored: no reference for {lacking[self._counting[0]]}"
+            elif status[i] == SCORED:
+                without = "; ".join(f"{LABELS[n]} has no reference for {s}" for n, s in lacking.items() if s)
+                status[i] = f"{SCORED} on {LABELS[able[0]]} alone: {without}"
+        return status
+
+    def decompositions(self, composition: NDArray[np.float64] | str) -> dict[str, Decomposition]:
+        """Competing phases on each of the hulls that count and cover the elements, by name."""
+        found = {name: self.hulls[name].decomposition(composition) for name in self._counting}
+        return {name: mixture for name, mixture in found.items() if mixture is not None}
 
     def decomposition(self, composition: NDArray[np.float64] | str) -> Decomposition | None:
-        """Competing phases on the hull that counts; None where an element has no reference."""
-        return self.hulls[self.kind].decomposition(composition)
+        """Competing phases on the hull that counts; None where an element has no reference.
 
+        Which database gives the larger distance does not depend on the energy, only on the composition.
+        """
+        found = self.decompositions(composition)
+        amounts = composition_matrix([composition]) if isinstance(composition, str) else composition[None]
 
-def _status(missing: list[int], energy: float) -> str:
-    if missing:
-        return f"not scored: no reference for {', '.join(SYMBOLS[z] for z in missing)}"
-    return SCORED if np.isfinite(energy) else "not scored: no energy"
+        def height(name: str) -> float:
+            at_zero = self._database(name).calibration.formation_energy(amounts, np.zeros(1))[0]
+            return float(np.nan_to_num(at_zero - found[name].energy, nan=-np.inf))
+
+        return found[max(found, key=height)] if found else None
 
 
 def load_hull(potential: Potential | str, kind: Kind = "union") -> PotentialHull:
@@ -142,8 +180,10 @@ def load_hull(potential: Potential | str, kind: Kind = "union") -> PotentialHull
     Args:
         potential: Whose energies are to be compared; its weights' hash must be that of the bundled energies.
             A name is enough where no energies are to be computed.
-        kind: The hull that counts: "dft" (OQMD), "potential" (the reference crystals' energies under the same
-            potential) or "union" of both.
+        kind: The hull that counts. "union": both databases, each with the potential's own energies of the
+            reference crystals; the larger distance counts. "mp": the Materials Project's of these. "dft" and
+            "potential": OQMD's DFT energies or the potential's own alone. "oqmd": OQMD's with the potential's
+            own, calibrated as before there was a second database; reproduces what was then "union".
     """
     if kind not in get_args(Kind):
         raise InputError(f"there is no hull '{kind}'", nearest(kind, get_args(Kind)))
@@ -155,92 +195,26 @@ def load_hull(potential: Potential | str, kind: Kind = "union") -> PotentialHull
 
 @lru_cache(maxsize=8)
 def _load_hull(name: str, checkpoint_hash: str, kind: Kind) -> PotentialHull:
+    databases, identity = _load_databases(name, checkpoint_hash, old=kind == OLD_KIND)
+    return PotentialHull(databases, identity, kind=kind)
+
+
+@lru_cache(maxsize=4)
+def _load_databases(
+    name: str, checkpoint_hash: str, *, old: bool
+) -> tuple[dict[str, DatabaseHulls], HullIdentity]:
     reference = load_reference()
     energies = load_energies(name, reference.crystals, checkpoint_hash=checkpoint_hash)
-    calibration = load_calibration(name, reference, energies)
-    own = potential_phases(reference, energies, calibration)
-    dft = dft_hull()
+    schemes: dict[str, Scheme] = {"oqmd": "oqmd-by-presence"} if old else {"oqmd": "oqmd", "mp": "mp"}
     digest = hashlib.sha256(reference.hash.encode())
-    digest.update(json.dumps(calibration.to_dict(), sort_keys=True).encode())
-    digest.update(own.energies.tobytes())
-    identity = HullIdentity(digest.hexdigest(), checkpoint_hash, CORRECTION)
-    hulls = {
-        "dft": dft,
-        "potential": Hull(_with_elements(own), identity),
-        "union": Hull(Phases.concatenate([dft.index.phases, own]), identity),
+    if not old:
+        digest.update(dft_hull("mp").identity.reference_hash.encode())
+    own = HullIdentity("", checkpoint_hash)  # of the parts; what counts is the identity of the whole
+    databases = {
+        database: load_database(reference, energies, scheme, own) for database, scheme in schemes.items()
     }
-    return PotentialHull(hulls, calibration, identity, kind=kind)
-
-
-@lru_cache(maxsize=1)
-def dft_hull() -> Hull:
-    """The hull of the reference's DFT formation energies; elements are at zero by definition."""
-    reference = load_reference()
-    phases = Phases.from_arrays(
-        reference.hull_numbers, reference.hull_counts, reference.hull_formation_energy, DFT_SOURCE
-    )
-    return Hull(_with_elements(phases), HullIdentity(reference.hash))
-
-
-def _with_elements(phases: Phases) -> Phases:
-    """The phases, and every element they hold at formation energy zero where no elemental phase is given."""
-    single = np.count_nonzero(phases.numbers, axis=1) == 1
-    absent = np.setdiff1d(phases.numbers[phases.numbers > 0], phases.numbers[single, 0]).tolist()
-    elements = Phases.from_amounts([{z: 1.0} for z in absent], np.zeros(len(absent)), DFT_SOURCE)
-    return Phases.concatenate([phases, elements]) if absent else phases
-
-
-def potential_phases(reference: Reference, energies: Energies, calibration: Calibration) -> Phases:
-    """The reference compounds as phases: their energies under the potential on the DFT scale.
-
-    Elemental crystals are left out: on this scale elements are at zero by definition. OQMD fits the
-    references of gases, halogens, P, S, Na and a few others to compounds, so that a potential's own Cl2 would
-    come out 0.3 eV/atom below zero and make chlorides look unstable against it.
-    """
-    amounts = reference.crystals.compositions.amounts
-    formation = calibration.formation_energy(amounts, energies.lowest)
-    kept = np.flatnonzero(np.isfinite(formation) & ((amounts > 0).sum(axis=1) > 1))
-    mappings = [{int(z): float(row[z]) for z in np.flatnonzero(row)} for row in amounts[kept]]
-    return Phases.from_amounts(mappings, formation[kept], [str(reference.ids[i]) for i in kept])
-
-
-def load_calibration(name: str, reference: Reference, energies: Energies) -> Calibration:
-    """The stored calibration if it was fitted on these numbers, else a new fit (seconds)."""
-    for folder in (BUNDLED, cache_dir()):
-        path = calibration_path(name, folder)
-        if path.exists():
-            found = Calibration.load(path)
-            if found.fitted_on == fit_hash(reference, energies):
-                return found
-    return calibrate(reference, energies)
-
-
-def calibration_path(name: str, folder: Path) -> Path:
-    """File of a potential's calibration in the package or the cache folder."""
-    return folder / "energies" / f"{name}.calibration.json"
-
-
-def calibrate(reference: Reference, energies: Energies) -> Calibration:
-    """Fit a potential's calibration on its single points of the reference crystals."""
-    amounts = reference.crystals.compositions.amounts
-    return fit_calibration(
-        amounts / amounts.sum(axis=1, keepdims=True),
-        energies.single_point,
-        np.asarray(reference.formation_energy, dtype=np.float64),
-        formula_folds(list(reference.formulas)),
-        potential=energies.potential,
-        checkpoint_hash=energies.checkpoint_hash,
-        fitted_on=fit_hash(reference, energies),
-    )
-
-
-def fit_hash(reference: Reference, energies: Energies) -> str:
-    """SHA-256 of everything a calibration is fitted on."""
-    arrays = {"energy": energies.single_point, "formation_energy": reference.formation_energy}
-    identity = energies.checkpoint_hash + energies.crystals_hash + content_hash(arrays)
-    return hashlib.sha256(identity.encode()).hexdigest()
-
-
-def formula_folds(formulas: list[str]) -> NDArray[np.int64]:
-    """Fold of each crystal by a hash of its formula: polymorphs stay together.  # [n]"""
-    return np.array([hashlib.sha256(f.encode()).digest()[0] % N_FOLDS for f in formulas])
+    for hulls in databases.values():
+        digest.update(json.dumps(hulls.calibration.to_dict(), sort_keys=True).encode())
+        digest.update(hulls.own_energies.tobytes())
+    correction = "-".join([*databases, "calibration"])
+    return databases, HullIdentity(digest.hexdigest(), checkpoint_hash, correction)

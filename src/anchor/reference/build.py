@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -12,32 +13,43 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anchor.arrays import content_hash, pack_strings, save_arrays
+from anchor.arrays import content_hash, pack_strings, save_arrays, unpack_strings
 from anchor.chemistry.elements import SYMBOLS
 from anchor.chemistry.formula import reduced_formula
 from anchor.crystals.crystals import Crystals
-from anchor.crystals.distances import minimum_image_distances
 from anchor.crystals.rdf import rdf_counts, rdf_from_counts
 from anchor.paths import BUNDLED, sha256
-from anchor.reference.bonds import BondTable, passes_by_floor_only, radius_floor
-from anchor.reference.clean import MAX_FORMATION_ENERGY, MAX_STABILITY, Removal, clean
+from anchor.reference.bonds import BondTable
+from anchor.reference.card import bonds_card, crystals_card, hull_card
+from anchor.reference.clean import MAX_FORMATION_ENERGY, MAX_STABILITY, clean
 from anchor.reference.index import RdfIndex
-from anchor.reference.quarantine import LOWEST_FORMATION_ENERGY, Suspect, find_suspects
+from anchor.reference.listed import Listed, listed_arrays
+from anchor.reference.quarantine import LOWEST_FORMATION_ENERGY, find_suspects
 from anchor.reference.raw import (
     RawCrystals,
     RawEnergies,
+    read_all_mp_energies,
+    read_listed,
     read_mp_energies,
     read_mp_formulas,
+    read_old_mp_formulas,
     read_oqmd_energies,
     read_oqmd_icsd,
 )
-from anchor.reference.reference import CARD_FILE, CRYSTALS_FILE, HULL_FILE, INDEX_FILE, KNOWN_FILE
+from anchor.reference.reference import (
+    CARD_FILE,
+    CRYSTALS_FILE,
+    HULL_FILE,
+    INDEX_FILE,
+    KNOWN_FILE,
+    LISTED_FILE,
+    MP_HULL_FILE,
+)
 from anchor.reference.sources import ENERGIES, MP_FORMULAS, OQMD_ICSD, SOURCES, fetch
 from anchor.reference.splits import SPLITS, splits_of
 
 FORMAT = 1  # raise when the files change their meaning
 SAME_ENERGY = 5e-3  # eV/atom: an energy of the hull list that belongs to a crystal of OQMD-ICSD
-LISTED_FORMULAS = 60  # the card names the rows of a removal one by one up to this many
 
 Report = Callable[[str], None]
 
@@ -61,6 +73,8 @@ def build(
     energies = read_oqmd_energies(paths[ENERGIES.package])
     mp_energies = read_mp_energies(paths[ENERGIES.package])
     mp = read_mp_formulas(paths[MP_FORMULAS.package])
+    listed = read_listed(paths[MP_FORMULAS.package])
+    old = read_old_mp_formulas(paths[ENERGIES.package])
     raw_formulas = crystal_formulas(raw.crystals)
 
     report(f"cleaning {len(raw.crystals)} crystals")
@@ -80,6 +94,22 @@ def build(
     added = missing_compositions(raw, raw_formulas, present=set(hull_formulas.tolist()))
     hull = hull_arrays(_without(energies, quarantined), hull_formulas, added)
 
+    mp_all = lowest_energies(read_all_mp_energies(paths[ENERGIES.package]))
+    report(f"looking for wrong energies among {len(mp_all.formation_energy)} of the Materials Project")
+    mp_names = _energy_formulas(mp_all)
+    listed_files, listed_counts = listed_arrays(listed, old)
+    in_lists, in_crystals = Listed(listed_files), set(raw_formulas)
+    by_oqmd = dict(zip(unpack_strings(hull["formulas"]), hull["formation_energy"].tolist(), strict=True))
+    mp_suspects = find_suspects(
+        mp_all,
+        hypothetical=np.array(
+            [f not in in_crystals and not in_lists.sources(f) & {"icsd", "cod"} for f in mp_names.tolist()]
+        ),
+        elsewhere=np.array([by_oqmd.get(f, np.nan) for f in mp_names.tolist()]),
+    )
+    mp_out = [s.entry for s in mp_suspects if s.quarantined]
+    mp_hull = hull_arrays(_without(mp_all, mp_out), np.delete(mp_names, mp_out), {})
+
     report("deriving the RDF index and the bond table")
     more = (set(formulas.tolist()) | set(raw_formulas)) - set(hull_formulas.tolist()) - set(added)
     known = known_arrays(mp, more=more)
@@ -88,7 +118,14 @@ def build(
     index = index_arrays(stored, names)
 
     folder.mkdir(parents=True, exist_ok=True)
-    contents = {CRYSTALS_FILE: crystals, HULL_FILE: hull, KNOWN_FILE: known, INDEX_FILE: index}
+    contents = {
+        CRYSTALS_FILE: crystals,
+        HULL_FILE: hull,
+        KNOWN_FILE: known,
+        INDEX_FILE: index,
+        MP_HULL_FILE: mp_hull,
+        LISTED_FILE: listed_files,
+    }
     for name, arrays in contents.items():
         save_arrays(folder / name, arrays)
     primary = "".join(content_hash(contents[name]) for name in (CRYSTALS_FILE, HULL_FILE, KNOWN_FILE))
@@ -107,16 +144,18 @@ def build(
             }
             for s in SOURCES
         ],
-        "crystals": _crystals_card(raw, rows, removals, raw_formulas),
-        "hull": _hull_card(energies, formulas, suspects, added),
+        "crystals": crystals_card(raw, rows, removals, raw_formulas),
+        "hull": hull_card(energies, formulas, suspects, added),
+        "hull_mp": hull_card(mp_all, mp_names, mp_suspects, {}),
         "known": {"mp_formulas": len(mp), "mp_entries_without_energy": int(sum(np.isnan(list(mp.values()))))},
+        "listed": {"formulas": len(listed_files["hashes"]), **listed_counts},
         "calibration": {
             "sigma_floor": float(index["sigma_floor"]),
             "struct_bandwidth": float(index["struct_bandwidth"]),
             "formulas_with_bandwidth": int((index["bandwidths"] > 0).sum()),
             "crystals_with_empty_rdf": int((index["rdf_counts"].sum(axis=1) == 0).sum()),
         },
-        "bonds": _bonds_card(stored, names),
+        "bonds": bonds_card(stored, names),
         "files": {
             name: {
                 "bytes": (folder / name).stat().st_size,
@@ -212,6 +251,20 @@ def hull_arrays(
     }
 
 
+def lowest_energies(energies: RawEnergies) -> RawEnergies:
+    """The lowest energy of each reduced compound; elements are left out."""
+    lowest: dict[tuple[tuple[int, int], ...], float] = {}
+    for numbers, counts, energy in zip(
+        energies.numbers.tolist(), energies.counts.tolist(), energies.formation_energy.tolist(), strict=True
+    ):
+        amounts = tuple((z, n) for z, n in zip(numbers, counts, strict=True) if n)
+        if len(amounts) > 1:
+            lowest[amounts] = min(energy, lowest.get(amounts, math.inf))
+    width = max(len(amounts) for amounts in lowest)
+    padded = np.array([[*a, *[(0, 0)] * (width - len(a))] for a in lowest], dtype=np.uint8)
+    return RawEnergies(padded[..., 0], padded[..., 1], np.array(list(lowest.values())))
+
+
 def _without(energies: RawEnergies, entries: list[int]) -> RawEnergies:
     return RawEnergies(
         np.delete(energies.numbers, entries, axis=0),
@@ -273,101 +326,3 @@ def _lowest(formulas: list[str], energies: NDArray[np.float64]) -> dict[str, flo
     for formula, energy in zip(formulas, energies.tolist(), strict=True):
         result[formula] = min(energy, result.get(formula, np.inf))
     return result
-
-
-# The data card
-
-
-def _crystals_card(
-    raw: RawCrystals, rows: NDArray[np.int64], removals: list[Removal], formulas: list[str]
-) -> dict[str, Any]:
-    names = [formulas[i] for i in rows]
-    kept = raw.crystals[rows]
-    splits = splits_of(names)
-    unique = np.unique(names)
-    return {
-        "rows_in_source": len(raw.crystals),
-        "removed": [
-            {
-                "rule": r.rule,
-                "count": len(r.rows),
-                **(
-                    {"which": [f"oqmd-{raw.oqmd_id[i]} {formulas[i]}" for i in r.rows]}
-                    if len(r.rows) <= LISTED_FORMULAS
-                    else {}
-                ),
-            }
-            for r in removals
-        ],
-        "kept": len(rows),
-        "atoms": kept.n_atoms,
-        "formulas": len(unique),
-        "elements": len(np.unique(kept.numbers)),
-        "prototypes": len(np.unique(raw.prototype[rows])),
-        "within_0.1_ev_of_hull": int((raw.stability[rows] <= 0.1).sum()),
-        "splits": {
-            s: {"crystals": int((splits == s).sum()), "formulas": int((splits_of(unique) == s).sum())}
-            for s in SPLITS
-        },
-    }
-
-
-def _hull_card(
-    energies: RawEnergies,
-    formulas: NDArray[np.str_],
-    suspects: list[Suspect],
-    added: dict[str, tuple[dict[int, int], float]],
-) -> dict[str, Any]:
-    def row(s: Suspect) -> dict[str, Any]:
-        return {
-            "formula": str(formulas[s.entry]),
-            "formation_energy_ev_per_atom": round(float(energies.formation_energy[s.entry]), 4),
-            "below_hull_of_others_ev_per_atom": round(s.depth, 4) if np.isfinite(s.depth) else None,
-        }
-
-    quarantined = [row(s) for s in suspects if s.quarantined]
-    return {
-        "compositions_in_source": len(formulas),
-        "quarantined": quarantined,
-        "added_from_crystals": {formula: round(energy, 4) for formula, (_, energy) in sorted(added.items())},
-        "kept": len(formulas) - len(quarantined) + len(added),
-        "elements": len(np.unique(energies.numbers)) - 1,  # 0 is padding
-        "deep_but_supported": [row(s) for s in suspects if not s.quarantined],
-    }
-
-
-def _bonds_card(crystals: Crystals, formulas: list[str]) -> dict[str, Any]:
-    table = BondTable.from_crystals(crystals)
-    train = splits_of(formulas) == "train"
-    train_table = BondTable.from_crystals(crystals[train])
-    held_out = crystals[~train]
-    contacts = minimum_image_distances(held_out, self_images=True)
-    a, b = held_out.numbers[contacts.first], held_out.numbers[contacts.second]
-    unseen = ~train_table.seen[a, b]
-    has_unseen = np.bincount(contacts.crystal[unseen], minlength=len(held_out)) > 0
-    too_close_for_radii = unseen & (contacts.distance < radius_floor()[a, b])
-
-    def shortest(x: int, y: int) -> float | None:
-        return round(float(table.minimum[x, y]), 4) if table.seen[x, y] else None
-
-    return {
-        "pairs": len(table),
-        "H-O_angstrom": shortest(1, 8),
-        "Si-O_angstrom": shortest(14, 8),
-        "most_suspicious": [
-            {
-                "pair": f"{x}-{y}",
-                "shortest_angstrom": round(distance, 4),
-                "of_sum_of_covalent_radii": round(ratio, 3),
-                "in": formulas[i],
-                "crystals_with_pair": int(table.crystals[SYMBOLS.index(x), SYMBOLS.index(y)]),
-            }
-            for x, y, distance, ratio, i in table.most_suspicious(10)
-        ],
-        "held_out_against_train_table": {
-            "crystals": len(held_out),
-            "with_a_pair_never_seen": int(has_unseen.sum()),
-            "pass_by_constant_floor_only": int(passes_by_floor_only(held_out, train_table).sum()),
-            "refused_by_radius_floor": len(np.unique(contacts.crystal[too_close_for_radii])),
-        },
-    }

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import math
 import re
 import shutil
 import sqlite3
@@ -13,6 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +23,14 @@ from pymatgen.core import Element
 from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError
 from anchor.reference.sources import (
+    COD_FILE,
     ENERGIES,
+    ICSD_FILE,
     MP_ENERGY_FILES,
     MP_FORMULAS,
+    MP_FORMULAS_FILE,
+    MP_MORE_ENERGIES_FILE,
+    MP_OLD_FILES,
     OQMD_ENERGY_FILES,
     OQMD_ICSD,
     Source,
@@ -109,7 +116,14 @@ def read_mp_energies(wheel: Path) -> RawEnergies:
     return _read_energies(ENERGIES, wheel, MP_ENERGY_FILES)
 
 
-def _read_energies(source: Source, wheel: Path, members: Sequence[str]) -> RawEnergies:
+def read_all_mp_energies(wheel: Path) -> RawEnergies:
+    """Both lists of the Materials Project, on one scale: the second has other compositions and polymorphs."""
+    return _read_energies(ENERGIES, wheel, (*MP_ENERGY_FILES, MP_MORE_ENERGIES_FILE), reduce=True)
+
+
+def _read_energies(
+    source: Source, wheel: Path, members: Sequence[str], *, reduce: bool = False
+) -> RawEnergies:
     formulas: list[str] = []
     energies: list[float] = []
     for member in members:
@@ -118,12 +132,13 @@ def _read_energies(source: Source, wheel: Path, members: Sequence[str]) -> RawEn
                 formulas.append(row["formula"])
                 energies.append(float(row["target"]))
     terms = [sorted((_ATOMIC_NUMBER[s], int(n or 1)) for s, n in _TERM.findall(f)) for f in formulas]
+    if reduce:  # whole cells are listed
+        units = [math.gcd(*(n for _, n in t)) for t in terms]
+        terms = [[(z, n // unit) for z, n in t] for t, unit in zip(terms, units, strict=True)]
     width = max(len(t) for t in terms)
     padded = np.array([t + [(0, 0)] * (width - len(t)) for t in terms])
     if padded.max() > np.iinfo(np.uint8).max:
-        raise AnchorError(
-            f"a formula of OQMD has {padded.max()} atoms of one element, more than a byte holds"
-        )
+        raise AnchorError(f"a formula has {padded.max()} atoms of one element, more than a byte holds")
     return RawEnergies(
         padded[..., 0].astype(np.uint8), padded[..., 1].astype(np.uint8), np.array(energies, dtype=np.float64)
     )
@@ -131,8 +146,30 @@ def _read_energies(source: Source, wheel: Path, members: Sequence[str]) -> RawEn
 
 def read_mp_formulas(wheel: Path) -> dict[str, float]:
     """Reduced formula → lowest energy above the Materials Project's hull, eV/atom (NaN: listed without)."""
-    with MP_FORMULAS.open(wheel, MP_FORMULAS.members[0]) as stream:
-        table = json.loads(gzip.decompress(stream.read()))
+    table = _read_json(wheel, MP_FORMULAS_FILE)
     return {
         formula: min((entry[0] for entry in entries), default=np.nan) for formula, entries in table.items()
     }
+
+
+def read_listed(wheel: Path) -> dict[str, list[tuple[str, int]]]:
+    """Formula as written and space group of every entry of "icsd" and of "cod"."""
+    tables = {"icsd": _read_json(wheel, ICSD_FILE), "cod": _read_json(wheel, COD_FILE)}
+    return {
+        source: [(formula, group) for entries in table.values() for formula, _, group, _ in entries]
+        for source, table in tables.items()
+    }
+
+
+def read_old_mp_formulas(wheel: Path) -> list[str]:
+    """Formulas of an older Materials Project, as written."""
+    found: list[str] = []
+    for member in MP_OLD_FILES:
+        with ENERGIES.open(wheel, member) as stream:
+            found += [row["formula"] for row in csv.DictReader(io.TextIOWrapper(stream, encoding="utf-8"))]
+    return found
+
+
+def _read_json(wheel: Path, member: str) -> dict[str, Any]:
+    with MP_FORMULAS.open(wheel, member) as stream:
+        return json.loads(gzip.decompress(stream.read()))

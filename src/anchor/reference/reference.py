@@ -17,19 +17,23 @@ from anchor.errors import MissingDependencyError
 from anchor.paths import BUNDLED
 from anchor.reference.bonds import BondTable
 from anchor.reference.index import RdfIndex
+from anchor.reference.listed import Listed
 from anchor.reference.splits import SPLITS
 
 CRYSTALS_FILE = "reference-crystals.npz"
 HULL_FILE = "reference-hull.npz"
 KNOWN_FILE = "reference-known.npz"
 INDEX_FILE = "reference-index.npz"
+MP_HULL_FILE = "reference-hull-mp.npz"
+LISTED_FILE = "reference-listed.npz"
 CARD_FILE = "reference-card.json"
 
 
 class Reference:
     """Known crystals and energies that hull, novelty, gate and priors share. Parts are read when first used.
 
-    Energies are OQMD's (PBE), eV/atom. `hash` identifies crystals, hull energies and known formulas.
+    Energies are OQMD's (PBE), eV/atom; those of the Materials Project stand apart in `mp_hull`. `hash`
+    identifies crystals, OQMD's hull energies and known formulas; the card has a hash of every file.
 
     Args:
         folder: Where `anchor data build` wrote the files.
@@ -134,6 +138,17 @@ class Reference:
         """Atoms per formula unit of each of `hull_numbers`.  # [m, 7]"""
         return self._hull["counts"]
 
+    @cached_property
+    def mp_hull(self) -> dict[str, NDArray]:
+        """The same of the Materials Project: "numbers", "counts", "formation_energy" (another scale)."""
+        return load_arrays(self.folder / MP_HULL_FILE)
+
+    @cached_property
+    def mp_hull_energy(self) -> dict[str, float]:
+        """Lowest formation energy by reduced formula in the Materials Project, eV/atom, without elements."""
+        energies = self.mp_hull["formation_energy"].astype(np.float64).tolist()
+        return dict(zip(unpack_strings(self.mp_hull["formulas"]), energies, strict=True))
+
     # Known formulas
 
     @cached_property
@@ -161,8 +176,14 @@ class Reference:
         }
 
     def known(self, formula: str) -> set[str]:
-        """Which of 'reference', 'mp' and 'oqmd' list this reduced formula."""
-        return {source for source, formulas in self._known_sources.items() if formula in formulas}
+        """Which of 'reference', 'mp', 'oqmd', 'icsd', 'cod' and 'mp-old' list this reduced formula."""
+        found = {source for source, formulas in self._known_sources.items() if formula in formulas}
+        return found | self.listed.sources(formula)
+
+    @cached_property
+    def listed(self) -> Listed:
+        """Formulas and space groups of ICSD and COD, and formulas of an older Materials Project."""
+        return Listed(load_arrays(self.folder / LISTED_FILE))
 
     # Derived
 

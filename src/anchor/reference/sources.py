@@ -58,17 +58,22 @@ OQMD_ICSD = Source(
 _CSV = "crabnet/data/benchmark_data/{}/{}.csv"
 OQMD_ENERGY_FILES = tuple(_CSV.format("OQMD_Formation_Enthalpy", part) for part in ("train", "val", "test"))
 MP_ENERGY_FILES = tuple(_CSV.format("CritExam__Ef", part) for part in ("train", "val", "test"))
+MP_MORE_ENERGIES_FILE = "crabnet/data/matbench/mp_e_form.csv"
+MP_OLD_FILES = tuple(_CSV.format("mp_e_hull", part) for part in ("train", "val", "test"))
+MP_FORMULAS_FILE = "dara/data/mp_struct_info.json.gz"
+ICSD_FILE = "dara/data/icsd_filtered_info_2025_v3.json.gz"
+COD_FILE = "dara/data/cod_filtered_info_2024.json.gz"
 
 ENERGIES = Source(
     package="crabnet",
     version="2.0.8",
     sha256="4901565abaa5b4cd1a7841b9de647a3906df21676b226a7abf972d113f92054a",
     python_version="3.9",
-    members=OQMD_ENERGY_FILES + MP_ENERGY_FILES,
+    members=(*OQMD_ENERGY_FILES, *MP_ENERGY_FILES, MP_MORE_ENERGIES_FILE, *MP_OLD_FILES),
     licence="MIT (package), CC-BY 4.0 (data)",
     provides=(
-        "lowest DFT formation energy of each composition in OQMD; those of the Materials Project, used only "
-        "to judge whether an energy is plausible and never mixed into the hull"
+        "lowest DFT formation energy of each composition in OQMD and, for a hull of its own, in the "
+        "Materials Project; an older list of the Materials Project's formulas"
     ),
     attribution=f"{_OQMD} {_MP}",
 )
@@ -77,10 +82,16 @@ MP_FORMULAS = Source(
     version="1.3.0",
     sha256="f52eebf6174c0a9a23864c2405fb8493d1737630ae359805c95f2c1f6d8aa20c",
     python_version="3.11",
-    members=("dara/data/mp_struct_info.json.gz",),
-    licence="MIT (package), CC-BY 4.0 (data)",
-    provides="formulas of the Materials Project with energies above its hull",
-    attribution=_MP,
+    members=(MP_FORMULAS_FILE, ICSD_FILE, COD_FILE),
+    licence="MIT (package), CC-BY 4.0 (Materials Project), CC0 (COD); of ICSD, only hashes are kept",
+    provides=(
+        "formulas of the Materials Project with energies above its hull; which formulas ICSD and COD list, "
+        "with space groups"
+    ),
+    attribution=(
+        f"{_MP} Crystallography Open Database (crystallography.net), S. Gražulis et al., Nucleic Acids Res. "
+        "40, D420 (2012). ICSD, FIZ Karlsruhe (icsd.products.fiz-karlsruhe.de)."
+    ),
 )
 SOURCES = (OQMD_ICSD, ENERGIES, MP_FORMULAS)
 

@@ -47,6 +47,8 @@ from anchor.reference.reference import Reference
 from anchor.screening.surrogate import Surrogate
 
 SHIPPED = BUNDLED / "screening" / "plausibility.json"
+FITTED_WITH = {"reference", "mp", "oqmd"}
+"""Lists of known formulas that the shipped fit knew; ICSD and COD join when it is fitted anew."""
 """The regression that ships."""
 SHARE = 0.02
 """Fraction of such compositions that are compounds waiting to be found: sets the level of the probability,
@@ -203,7 +205,7 @@ def fit_plausibility(
     trained: list[Evidence] = []
     tested: list[Evidence] = []
     for part in random_parts(n, prior, seed=seed):
-        unknown = part[np.array([not reference.known(f) for f in part.formulas])]
+        unknown = part[np.array([not reference.known(f) & FITTED_WITH for f in part.formulas])]
         for half, batch in ((trained, unknown[::2]), (tested, unknown[1::2])):
             half.append(gather_evidence(batch, surrogate, hull.hull_energy(batch.amounts), prior))
     coefficients = _logistic(compounds["val"].features(), [e.features() for e in trained])

@@ -283,7 +283,7 @@ class MatterGenProtocol(Protocol):
 
     def footer(self) -> dict[str, str]:
         if self.alex_mp is None:
-            hull = f"{self.hull_kind} of the bundled OQMD reference, no MP2020 correction"
+            hull = f"{self.hull_kind} of the bundled reference, no MP2020 correction"
         elif self.potential.energies_corrected:
             hull = "Alex-MP; the potential's energies carry the MP2020 correction already"
         else:
