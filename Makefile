@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: env search test lint format bench docs clean
+.PHONY: env search test test-fast lint format bench docs clean
 
 env: $(VENV)/.done
 
@@ -22,6 +22,9 @@ search: env
 test: env
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+test-fast: env
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 lint: env
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format . && $(BIN)/mypy

@@ -235,7 +235,7 @@ class Hull(Section):
     path: Path | None = Field(None, description="file of the Alex-MP reference, for kind 'alex-mp'")
 
 
-class Evaluation(Section):
+class Thresholds(Section):
     """When a candidate counts as new and as stable (app:eval_protocol)."""
 
     novel_above: Fraction = Field(0.5, description="Novel: ν(x) above this")
@@ -277,7 +277,7 @@ class Config(Section):
     prior: Prior = Prior()
     relax: Relax = Relax()
     hull: Hull = Hull()
-    evaluation: Evaluation = Evaluation()
+    evaluation: Thresholds = Thresholds()
 
     @classmethod
     def from_ledger(cls, stored: Mapping[str, Mapping[str, Any]]) -> Self:

@@ -38,6 +38,7 @@ def test_equals_phase_diagram(k: int) -> None:
     """3,000 candidates above, on and below hulls of invented phases; several phases share a composition."""
     rng = np.random.default_rng(k)
     elements = ["Li", "O", "Fe", "P", "S"][:k]
+    below = above = 0
     for _ in range(20):
         formulas, energies = list(elements), rng.normal(0, 0.3, k).tolist()
         for _ in range(int(rng.integers(0, 25)) if k > 1 else 0):
@@ -58,7 +59,9 @@ def test_equals_phase_diagram(k: int) -> None:
         ]
         found = hull.energy_above_hull(asked, energy)
         np.testing.assert_allclose(found, expected, atol=1e-6)
-        assert k < 2 or (found < 0).any() or len(formulas) > k
+        below += int((found < -0.01).sum())
+        above += int((found > 0.01).sum())
+    assert min(below, above) > 60  # of 600: both sides of the hull are asked for
 
 
 def test_decomposition_equals_phase_diagram() -> None:

@@ -83,4 +83,6 @@ def test_commands(tmp_path: Path):
     result = run(app, ["prior", "test", "--prior", weights, "-n", "2", "--set", "steps=3", "--json"])
     assert json.loads(result.stdout)["settings"] == {"steps": 3, "fallback": "random"}
     result = run(app, ["prior", "train", "omatgg", "--out", str(tmp_path / "x"), "--steps", "1"])
-    assert isinstance(result.exception, InputError) or result.exit_code == 2
+    assert isinstance(result.exception, InputError)
+    assert "did you mean 'omatg'?" in str(result.exception)
+    assert not (tmp_path / "x").exists()

@@ -1,15 +1,15 @@
 """Where work is done: in this process, on several, later on several machines. The answers are the same.
 
 with make_executor(workers=4, seconds=300) as executor:
-    outcomes = executor.map(function, items)  # [Outcome(value=..., fault=""), ...]
+    outcomes = executor.map(function, items)  # [Done(value=..., fault=""), ...]
 """
 
 from anchor.errors import InputError, nearest
-from anchor.executors.base import Executor, Outcome, State, cores, workers_for
+from anchor.executors.base import Done, Executor, State, cores, workers_for
 from anchor.executors.inline import Inline
 from anchor.executors.processes import Processes
 
-__all__ = ["Executor", "Inline", "Outcome", "Processes", "State", "cores", "make_executor", "workers_for"]
+__all__ = ["Done", "Executor", "Inline", "Processes", "State", "cores", "make_executor", "workers_for"]
 
 
 def make_executor(

@@ -21,7 +21,7 @@ IMPORTABLE = "functions must stand in a module that can be imported, and items m
 
 
 @dataclass(frozen=True)
-class Outcome(Generic[R]):
+class Done(Generic[R]):
     """What became of one item.
 
     Attributes:
@@ -61,7 +61,7 @@ class State:
         return made[self]
 
 
-Listener = Callable[[int, Outcome[R]], None]
+Listener = Callable[[int, Done[R]], None]
 
 
 class Executor(ABC):
@@ -79,7 +79,7 @@ class Executor(ABC):
         *,
         state: State | None = None,
         seconds: float | None = None,
-    ) -> Generator[tuple[int, Outcome[R]], None, None]:
+    ) -> Generator[tuple[int, Done[R]], None, None]:
         """Positions and outcomes as they come, in any order. Whoever stops listening stops the work.
 
         Raises:
@@ -88,12 +88,12 @@ class Executor(ABC):
 
     def map(
         self, function: Call[R], items: Sequence[Any], *, on_result: Listener[R] | None = None, **how: Any
-    ) -> list[Outcome[R]]:
+    ) -> list[Done[R]]:
         """All outcomes in order, no exception of the function; `on_result` hears of each as it comes.
 
         `how`: state and seconds, as for `each`.
         """
-        outcomes: dict[int, Outcome[R]] = {}
+        outcomes: dict[int, Done[R]] = {}
         with closing(self.each(function, items, **how)) as working:
             for i, outcome in working:
                 outcomes[i] = outcome
@@ -109,7 +109,7 @@ class Executor(ABC):
         From another process that is an AnchorError which names the cause.
         """
 
-        def hear(i: int, outcome: Outcome[R]) -> None:
+        def hear(i: int, outcome: Done[R]) -> None:
             if outcome.error is not None:
                 raise outcome.error
             if on_result is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any
 
-from anchor.executors.base import Call, Executor, Outcome, R, State
+from anchor.executors.base import Call, Done, Executor, R, State
 
 
 class Inline(Executor):
@@ -24,13 +24,13 @@ class Inline(Executor):
         *,
         state: State | None = None,
         seconds: float | None = None,  # noqa: ARG002
-    ) -> Generator[tuple[int, Outcome[R]], None, None]:
+    ) -> Generator[tuple[int, Done[R]], None, None]:
         given = () if state is None else (state.value(self._made),)
         for i, item in enumerate(items):
             try:
-                outcome = Outcome(function(*given, item))
+                outcome = Done(function(*given, item))
             except Exception as error:  # an outcome like any other; who asked for results raises it
-                outcome = Outcome(fault=f"{type(error).__name__}: {error}", error=error)
+                outcome = Done(fault=f"{type(error).__name__}: {error}", error=error)
             yield i, outcome
 
     def close(self) -> None:

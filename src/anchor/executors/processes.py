@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from anchor.errors import AnchorError, InputError
-from anchor.executors.base import IMPORTABLE, Call, Executor, Outcome, R, State, workers_for
+from anchor.executors.base import IMPORTABLE, Call, Done, Executor, R, State, workers_for
 
 _WAY_OUT = (
     "its own message is above; out of memory? use fewer of them (workers=1, or run.workers=1) and resume"
@@ -54,11 +54,11 @@ class Processes(Executor):
         *,
         state: State | None = None,
         seconds: float | None = None,
-    ) -> Generator[tuple[int, Outcome[R]], None, None]:
+    ) -> Generator[tuple[int, Done[R]], None, None]:
         limit = next((given for given in (seconds, self.seconds) if given is not None), inf)
         waiting = deque(enumerate(items))
         busy: dict[Connection, _Worker] = {}
-        done: list[tuple[int, Outcome[R]]] = []
+        done: list[tuple[int, Done[R]]] = []
         try:
             while waiting or busy or done:
                 while waiting and len(busy) < self.workers:
@@ -114,14 +114,14 @@ class _Worker:
         with suppress(BrokenPipeError, ConnectionResetError):  # it died: `hear` finds the same and says so
             self.pipe.send_bytes(task)
 
-    def hear(self, seconds: float) -> Outcome[Any] | None:
+    def hear(self, seconds: float) -> Done[Any] | None:
         """One message, if it is in time: the clock starts, or the outcome."""
         if not self.pipe.poll():
             if time.monotonic() < self.deadline:
                 return None
             self.kill()
             fault = f"killed after {seconds:g} s"
-            return Outcome(fault=fault, error=AnchorError(f"a worker process was {fault}"))
+            return Done(fault=fault, error=AnchorError(f"a worker process was {fault}"))
         try:
             kind, outcome = pickle.loads(self.pipe.recv_bytes())  # noqa: S301  # of our own child
         except (EOFError, ConnectionResetError):
@@ -131,7 +131,7 @@ class _Worker:
                     f"a worker process ended with code {code} before its task began", _WAY_OUT
                 ) from None
             error = AnchorError(f"a worker process ended unexpectedly (exit code {code})", _WAY_OUT)
-            return Outcome(fault=f"process died with code {code}", error=error)
+            return Done(fault=f"process died with code {code}", error=error)
         if kind == "broken":
             raise outcome.error
         if kind == "started":

@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from anchor.errors import AnchorError
-from anchor.executors.base import IMPORTABLE, Outcome, State
+from anchor.executors.base import IMPORTABLE, Done, State
 
 
 def end_with(parent: int) -> None:
@@ -36,18 +36,18 @@ def serve(pipe: Connection) -> None:
             continue
         pipe.send_bytes(pickle.dumps(("started", None)))
         try:
-            answer = pickle.dumps(("done", Outcome(function(*given, item))), pickle.HIGHEST_PROTOCOL)
+            answer = pickle.dumps(("done", Done(function(*given, item))), pickle.HIGHEST_PROTOCOL)
         except Exception as error:  # the border of the process: reported, never swallowed
             answer = pickle.dumps(("done", failed("failed", error)))
         pipe.send_bytes(answer)
 
 
-def failed(what: str, error: Exception, hint: str | None = None) -> Outcome[Any]:
+def failed(what: str, error: Exception, hint: str | None = None) -> Done[Any]:
     """The outcome of an exception; one that is meant for people stays what it is."""
     fault = f"{type(error).__name__}: {error}"
     if not isinstance(error, AnchorError):
         error = AnchorError(f"a worker process {what}: {fault}", hint)
-    return Outcome(fault=fault, error=error)
+    return Done(fault=fault, error=error)
 
 
 if __name__ == "__main__":

@@ -18,11 +18,11 @@ from ase.db.core import convert_str_to_int_float_bool_or_str, reserved_keys
 from ase.db.row import AtomsRow
 
 from anchor.errors import InputError
-from anchor.formats.files import Source
+from anchor.formats.files import Readable
 from anchor.formats.records import Found, Item, attempt, from_atoms, named, numeric
 
 
-def read(source: Source) -> Iterator[Item]:
+def read(source: Readable) -> Iterator[Item]:
     with source.on_disk() as path:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             # Looked at first: ASE would make its tables in any SQLite file that lacks them.
@@ -35,11 +35,11 @@ def read(source: Source) -> Iterator[Item]:
                 yield attempt(name, partial(_stored, database, id, name, source))
 
 
-def _stored(database: Any, id: int, name: str, source: Source) -> Found:
+def _stored(database: Any, id: int, name: str, source: Readable) -> Found:
     return _crystal(database.get(id=id), name, source)
 
 
-def read_json(text: str, source: Source) -> Iterator[Item]:
+def read_json(text: str, source: Readable) -> Iterator[Item]:
     """Rows of ASE's JSON database."""
     rows = ase.io.jsonio.decode(text)
     for id in map(int, rows["ids"]):
@@ -47,13 +47,13 @@ def read_json(text: str, source: Source) -> Iterator[Item]:
         yield attempt(name, partial(_row, rows, id, name, source))
 
 
-def _row(rows: Mapping[int, dict], id: int, name: str, source: Source) -> Found:
+def _row(rows: Mapping[int, dict], id: int, name: str, source: Readable) -> Found:
     if id not in rows:
         raise InputError("the database lists this id but has no such row")
     return _crystal(AtomsRow({"id": id, **rows[id]}), name, source)
 
 
-def _crystal(row: AtomsRow, name: str, source: Source) -> Found:
+def _crystal(row: AtomsRow, name: str, source: Readable) -> Found:
     data = dict(row.data) if isinstance(row.data, Mapping) else {}
     extra = data.get("properties")
     labels = {**(extra if isinstance(extra, Mapping) else {}), **row.key_value_pairs}

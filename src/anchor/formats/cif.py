@@ -18,7 +18,7 @@ from pymatgen.core import Lattice
 from pymatgen.io.cif import CifParser
 
 from anchor.errors import InputError
-from anchor.formats.files import Source
+from anchor.formats.files import Readable
 from anchor.formats.records import Found, Item, Skipped, attempt, crystal, from_structure, numeric
 
 TOKEN = re.compile(
@@ -50,7 +50,7 @@ class Block:
         return next((self.values[tag] for tag in tags if tag in self.values), None)
 
 
-def read(source: Source) -> Iterator[Item]:
+def read(source: Readable) -> Iterator[Item]:
     """Every crystal of a CIF; blocks without atoms (a journal's preamble) are no crystals."""
     yield from read_text(source.text(), source.name, default_id=source.stem)
 

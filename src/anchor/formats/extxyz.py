@@ -11,11 +11,11 @@ import ase.io
 from ase import Atoms
 from ase.calculators.singlepoint import SinglePointCalculator
 
-from anchor.formats.files import Source
+from anchor.formats.files import Readable
 from anchor.formats.records import Found, Item, Skipped, attempt, from_atoms, named, numeric
 
 
-def read(source: Source) -> Iterator[Item]:
+def read(source: Readable) -> Iterator[Item]:
     """Frames are cut out one by one, so that a bad one does not take the others with it."""
     with source.open_text() as stream:
         for i in itertools.count(1):

@@ -87,7 +87,7 @@ class _Metered(io.RawIOBase):
 
 
 @dataclass(frozen=True)
-class Source:
+class Readable:
     """One file to read, on disk or inside an archive.
 
     Attributes:
@@ -155,14 +155,14 @@ class Source:
 # What is in a file
 
 
-def format_by_name(source: Source) -> str | None:
+def format_by_name(source: Readable) -> str | None:
     """Format that the file name promises, or None."""
     if re.match(r"(POSCAR|CONTCAR)\b", source.plain_name):
         return "poscar"
     return SUFFIXES.get(PurePosixPath(source.plain_name).suffix.lower())
 
 
-def format_by_content(source: Source) -> str | None:
+def format_by_content(source: Readable) -> str | None:
     """Format that the first bytes show, or None."""
     with source.open() as stream:
         head = stream.read(4096)
@@ -185,7 +185,7 @@ def format_by_content(source: Source) -> str | None:
     return "csv" if set(re.split(r'[,"]+', lines[0])) & set(STRUCTURE_COLUMNS) else None
 
 
-def refuse_pointer(source: Source) -> None:
+def refuse_pointer(source: Readable) -> None:
     """Git LFS leaves a short text in place of a large file that was not fetched."""
     with source.packed() as stream:
         if stream.read(44).startswith(b"version https://git-lfs.github.com/spec"):
@@ -197,7 +197,7 @@ def refuse_pointer(source: Source) -> None:
 # Files, folders, archives
 
 
-def sources(paths: Iterable[Path], *, every: bool, ignored: list[str]) -> Iterator[Source | Skipped]:
+def sources(paths: Iterable[Path], *, every: bool, ignored: list[str]) -> Iterator[Readable | Skipped]:
     """Every file of the given files, folders (with all below) and archives.
 
     Files of folders and archives that are hidden, or (unless `every`) whose names promise no known format, go
@@ -220,16 +220,16 @@ def sources(paths: Iterable[Path], *, every: bool, ignored: list[str]) -> Iterat
             yield _on_disk(path)
 
 
-def _on_disk(path: Path) -> Source:
-    return Source(str(path), lambda: path.open("rb"), path.stat().st_size, path)
+def _on_disk(path: Path) -> Readable:
+    return Readable(str(path), lambda: path.open("rb"), path.stat().st_size, path)
 
 
-def _wanted(source: Source, every: bool) -> bool:
+def _wanted(source: Readable, every: bool) -> bool:
     hidden = source.plain_name.startswith(".") or "/__MACOSX/" in source.name
     return not hidden and (every or format_by_name(source) is not None)
 
 
-def _archive(path: Path, *, every: bool, ignored: list[str]) -> Iterator[Source | Skipped]:
+def _archive(path: Path, *, every: bool, ignored: list[str]) -> Iterator[Readable | Skipped]:
     try:
         archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, OSError) as error:
@@ -244,7 +244,7 @@ def _archive(path: Path, *, every: bool, ignored: list[str]) -> Iterator[Source 
             def packed(info: zipfile.ZipInfo = info) -> BinaryIO:
                 return cast(BinaryIO, io.BufferedReader(_Metered(cast(BinaryIO, archive.open(info)), budget)))
 
-            source = Source(f"{path}/{info.filename}", packed, info.file_size)
+            source = Readable(f"{path}/{info.filename}", packed, info.file_size)
             if _wanted(source, every):
                 yield source
             else:

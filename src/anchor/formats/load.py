@@ -9,12 +9,12 @@ from typing import Literal, get_args
 
 from anchor.errors import InputError, nearest
 from anchor.formats import ase_db, cif, extxyz, mattergen_lmdb, poscar, pymatgen_json, table
-from anchor.formats.files import Source, format_by_content, format_by_name, refuse_pointer, sources
+from anchor.formats.files import Readable, format_by_content, format_by_name, refuse_pointer, sources
 from anchor.formats.records import Found, Item, LoadedCrystals, Skipped, assemble, guarded
 
 OnError = Literal["raise", "skip"]
 
-READERS: dict[str, Callable[[Source], Iterator[Item]]] = {
+READERS: dict[str, Callable[[Readable], Iterator[Item]]] = {
     "ase": ase_db.read,
     "cif": cif.read,
     "csv": table.read_csv,
@@ -79,7 +79,7 @@ def load(
     return assemble(found, skipped, n_read=n_read, ignored=ignored)
 
 
-def _items(files: Iterable[Source | Skipped], format: str | None) -> Iterator[Item]:
+def _items(files: Iterable[Readable | Skipped], format: str | None) -> Iterator[Item]:
     for source in files:
         if isinstance(source, Skipped):
             yield source
@@ -87,7 +87,7 @@ def _items(files: Iterable[Source | Skipped], format: str | None) -> Iterator[It
             yield from guarded(source.name, _read(source, format))
 
 
-def _read(source: Source, format: str | None) -> Iterator[Item]:
+def _read(source: Readable, format: str | None) -> Iterator[Item]:
     refuse_pointer(source)
     kind = format or format_by_name(source) or format_by_content(source)
     if kind is None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from anchor.errors import InputError, MissingDependencyError
 from anchor.formats import plain_pickle
-from anchor.formats.files import Source
+from anchor.formats.files import Readable
 from anchor.formats.pymatgen_json import from_entry
 from anchor.formats.records import Found, Item, Skipped, attempt
 
@@ -24,7 +24,7 @@ INDEX = re.compile(r"name|chemical_systems|.+\.reduced_formulas")
 LENGTH = re.compile(r"(?P<formula>[^.]+\.[^.]+)\.length")
 
 
-def read(source: Source) -> Iterator[Item]:
+def read(source: Readable) -> Iterator[Item]:
     with source.on_disk() as path:
         yield from _entries(path, source.name)
 

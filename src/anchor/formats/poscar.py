@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from pymatgen.io.vasp.inputs import Poscar
 
 from anchor.errors import InputError
-from anchor.formats.files import Source
+from anchor.formats.files import Readable
 from anchor.formats.records import Found, Item, attempt, from_structure
 
 
-def read(source: Source) -> Iterator[Item]:
+def read(source: Readable) -> Iterator[Item]:
     yield attempt(source.name, lambda: _crystal(source))
 
 
-def _crystal(source: Source) -> Found:
+def _crystal(source: Readable) -> Found:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         structure = Poscar.from_str(source.text()).structure

@@ -18,11 +18,11 @@ from pymatgen.core import Structure
 
 from anchor.errors import InputError
 from anchor.formats import ase_db
-from anchor.formats.files import Source
+from anchor.formats.files import Readable
 from anchor.formats.records import Found, Item, attempt, crystal, named, numeric
 
 
-def read(source: Source) -> Iterator[Item]:
+def read(source: Readable) -> Iterator[Item]:
     """A JSON document, or one per line (.jsonl). ASE's JSON databases are recognised."""
     text = source.text()
     if source.plain_name.lower().endswith(".jsonl"):

@@ -23,7 +23,7 @@ from ase.data import atomic_numbers, chemical_symbols
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
 from anchor.formats import cif
-from anchor.formats.files import STRUCTURE_COLUMNS, Source
+from anchor.formats.files import STRUCTURE_COLUMNS, Readable
 from anchor.formats.pymatgen_json import from_entry
 from anchor.formats.records import Found, Item, Skipped, attempt, crystal, guarded, named, numeric
 
@@ -31,7 +31,7 @@ ARRAY_COLUMNS = ("lattice_vectors", "species_at_sites", "cartesian_site_position
 LARGEST_CELL = 2**26  # bytes of one CSV field: a CIF of a large cell passes Python's default of 128 kB
 
 
-def read_csv(source: Source) -> Iterator[Item]:
+def read_csv(source: Readable) -> Iterator[Item]:
     before = csv.field_size_limit(LARGEST_CELL)
     try:
         with source.open_text() as stream:
@@ -50,7 +50,7 @@ def read_csv(source: Source) -> Iterator[Item]:
         csv.field_size_limit(before)
 
 
-def read_parquet(source: Source) -> Iterator[Item]:
+def read_parquet(source: Readable) -> Iterator[Item]:
     with source.on_disk() as path, pq.ParquetFile(path) as file:
         header = file.schema_arrow.names
         arrays = set(ARRAY_COLUMNS) <= set(header)

@@ -29,7 +29,7 @@ from anchor.chemistry.elements import SYMBOLS
 from anchor.crystals.crystals import Crystals
 from anchor.crystals.distances import Contacts, minimum_image_distances
 from anchor.errors import MissingDependencyError
-from anchor.executors import Executor, Outcome, Processes
+from anchor.executors import Done, Executor, Processes
 from anchor.gates.base import Verdicts
 
 R = TypeVar("R")
@@ -168,7 +168,7 @@ class LematGate:
 
     def _map(
         self, function: Callable[[Crystals], R], crystals: Crystals, which: NDArray[np.bool_]
-    ) -> dict[int, Outcome[R]]:
+    ) -> dict[int, Done[R]]:
         chosen = np.flatnonzero(which).tolist()
         return dict(zip(chosen, self.pool.map(function, [crystals[i] for i in chosen]), strict=True))
 

@@ -107,6 +107,7 @@ def train(
     began = time.monotonic()
     state = _previous(plan, folder, resume=resume)
     trainer = make_trainer(plan, device)
+    folder.mkdir(parents=True, exist_ok=True)  # not before: a wrong name or file leaves nothing behind
     description = {
         "plan": asdict(plan),
         "data_hash": trainer.data.hash,
@@ -247,7 +248,6 @@ def _previous(plan: Plan, folder: Path, *, resume: bool) -> dict[str, Any] | Non
             raise InputError(
                 f"{folder} already holds a run", "continue it with --resume, or choose another folder"
             )
-        folder.mkdir(parents=True, exist_ok=True)
         return None
     if not path.exists():
         raise InputError(f"there is no run to resume in {folder}", "leave --resume out to start one")

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from anchor.config import Evaluation
+from anchor.config import Thresholds
 from anchor.errors import AnchorError, nearest
 
-DEFINITIONS = Evaluation()
+DEFINITIONS = Thresholds()
 STABLE_BELOW = DEFINITIONS.stable_below
 """eV/atom: "stable" and "on the hull" are at most this (app:eval_protocol)."""
 METASTABLE_BELOW = DEFINITIONS.metastable_below

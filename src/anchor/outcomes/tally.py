@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from anchor.config import Evaluation
+from anchor.config import Thresholds
 from anchor.outcomes.columns import ABOVE, DEFINITIONS, NEAR_HULL, ON_HULL
 
 LABELS = {
@@ -34,7 +34,7 @@ class Tally:
     Energies and novelty are those of the training reward.
     """
 
-    definitions: Evaluation = DEFINITIONS
+    definitions: Thresholds = DEFINITIONS
     proposed: int = 0
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(NAMES, 0))
     status: dict[str, int] = field(default_factory=dict)

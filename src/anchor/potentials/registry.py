@@ -31,7 +31,7 @@ DEFAULT_EVALUATION = "mattersim-5m"
 
 
 @dataclass(frozen=True)
-class Entry:
+class PotentialEntry:
     """What the registry knows about a potential.
 
     Attributes:
@@ -102,9 +102,9 @@ _MATTERSIM_WHEEL = Wheel(
 )
 
 
-def _mattersim(size: str, summary: str) -> Entry:
+def _mattersim(size: str, summary: str) -> PotentialEntry:
     file = f"mattersim-v1.0.0-{size}.pth"
-    return Entry(
+    return PotentialEntry(
         name=f"mattersim-{size.lower()}",
         summary=summary,
         adapter="mattersim:MatterSim",
@@ -117,8 +117,8 @@ def _mattersim(size: str, summary: str) -> Entry:
     )
 
 
-def _sevennet(name: str, summary: str, path: str, digest: str) -> Entry:
-    return Entry(
+def _sevennet(name: str, summary: str, path: str, digest: str) -> PotentialEntry:
+    return PotentialEntry(
         name=name,
         summary=summary,
         adapter="sevennet:SevenNet",
@@ -134,7 +134,7 @@ def _sevennet(name: str, summary: str, path: str, digest: str) -> Entry:
 _ENTRIES = (
     _mattersim("1M", "MatterSim-v1.0.0, 1M parameters: the default training potential"),
     _mattersim("5M", "MatterSim-v1.0.0, 5M parameters: the default evaluation potential"),
-    Entry(
+    PotentialEntry(
         name="chgnet",
         summary="CHGNet 0.3.0, trained on MPtrj: an independent one",
         adapter="chgnet:CHGNet",
@@ -161,7 +161,7 @@ _ENTRIES = (
         "SevenNet_l3i5/checkpoint_l3i5.pth",
         "a7ff190d41efe5b8317a03d20a468e4036a1a3e64e0b14fdbab64ac3f4bfc09d",
     ),
-    Entry(
+    PotentialEntry(
         name="mace",
         summary="MACE-MPA-0 medium, trained on MPtrj and sAlex",
         adapter="mace:MACE",
@@ -177,7 +177,7 @@ _ENTRIES = (
         license="MIT",
         conflicts=("sevenn", "nequip", "fairchem"),
     ),
-    Entry(
+    PotentialEntry(
         name="orb",
         summary="Orb-v3, conservative, unlimited neighbours, trained on OMat24",
         adapter="orb:Orb",
@@ -193,7 +193,7 @@ _ENTRIES = (
         energies_corrected=False,
         license="Apache-2.0",
     ),
-    Entry(
+    PotentialEntry(
         name="uma",
         summary="UMA-s-1p1 of fairchem, answering as OMat24",
         adapter="uma:UMA",
@@ -206,7 +206,7 @@ _ENTRIES = (
         manual="accept the licence at https://huggingface.co/facebook/UMA and download uma-s-1p1.pt",
         conflicts=("mace",),
     ),
-    Entry(
+    PotentialEntry(
         name="nequip",
         summary="Any NequIP or Allegro model compiled with nequip-compile --target batch",
         adapter="nequip:NequIP",
@@ -221,10 +221,10 @@ _ENTRIES = (
     ),
 )
 
-REGISTRY: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
+REGISTRY: dict[str, PotentialEntry] = {entry.name: entry for entry in _ENTRIES}
 
 
-def find(name: str) -> Entry:
+def find(name: str) -> PotentialEntry:
     """The entry of a name, or an error with the nearest one."""
     if name not in REGISTRY:
         raise InputError(f"unknown potential '{name}'", nearest(name, REGISTRY))

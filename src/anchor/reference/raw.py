@@ -33,7 +33,7 @@ from anchor.reference.sources import (
     MP_OLD_FILES,
     OQMD_ENERGY_FILES,
     OQMD_ICSD,
-    Source,
+    Wheel,
 )
 
 _ATOMIC_NUMBER = {element.symbol: element.Z for element in Element}
@@ -122,7 +122,7 @@ def read_all_mp_energies(wheel: Path) -> RawEnergies:
 
 
 def _read_energies(
-    source: Source, wheel: Path, members: Sequence[str], *, reduce: bool = False
+    source: Wheel, wheel: Path, members: Sequence[str], *, reduce: bool = False
 ) -> RawEnergies:
     formulas: list[str] = []
     energies: list[float] = []

