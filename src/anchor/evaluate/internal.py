@@ -27,7 +27,7 @@ from anchor.potentials.base import Potential
 from anchor.potentials.registry import load_potential
 from anchor.reference.reference import Reference, load_reference
 from anchor.relax.engine import Optimizer
-from anchor.reward.novelty import adaptive_novelty
+from anchor.reward.novelty import reference_novelty
 
 POTENTIAL = "mattersim-5m"
 """The paper's evaluation potential."""
@@ -150,15 +150,12 @@ class InternalProtocol(Protocol):
     def flag(self, drawn: Outcomes, measured: Outcomes) -> Outcomes:  # noqa: ARG002 — the gate judges what is relaxed
         """Gate, novelty, known formulas, and the paper's flags."""
         table, embeddings = self.checks(measured.with_columns(gate_reason=[""] * measured.n))
-        valid, formulas = table.flags("valid"), table.texts("formula")
-        scores = {
-            row: adaptive_novelty(formulas[row], embedding, self.reference.rdf, None)
-            for row, embedding in zip(table.at.tolist(), embeddings, strict=True)
-            if valid[row]
-        }
-        table = table.with_columns(
-            novelty=[scores[row].value if row in scores else None for row in range(table.n)],
-            novelty_branch=[scores[row].branch if row in scores else None for row in range(table.n)],
+        valid, formulas = table.flags("valid")[table.at], table.texts("formula")
+        scores = reference_novelty([formulas[row] for row in table.at], embeddings, self.reference.rdf)
+        table = table.with_crystal_columns(
+            novelty=[score.value if ok else None for score, ok in zip(scores, valid, strict=True)],
+            novelty_branch=[score.branch if ok else None for score, ok in zip(scores, valid, strict=True)],
+        ).with_columns(
             known_in=[",".join(sorted(self.reference.known(formula))) for formula in formulas],
         )
         columns = (*measured.columns, "charge_ok", *(LEMAT_COLUMNS if self.gate == "lemat" else ()),
