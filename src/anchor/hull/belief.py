@@ -1,9 +1,9 @@
 """How far below the hull is believable: as far as the stable compounds of the databases lie.
 
 The depth of a stable compound is its distance to the hull without itself. Of the Materials Project's stable
-ternaries one in a hundred lies deeper than 0.30 eV/atom, so that a find at −0.4 is rather a hole in the hull or
-an error of the potential than a discovery. Percentiles by kind (number of elements, family of anions) ship in
-a small file; `python -m anchor.hull.belief` measures them again (two minutes).
+ternaries one in a hundred lies deeper than 0.30 eV/atom, so that a find at −0.4 is rather a hole in the hull
+or an error of the potential than a discovery. Percentiles by kind (number of elements, family of anions) ship
+in a small file; `python -m anchor.hull.belief` measures them again (two minutes).
 """
 
 from __future__ import annotations

@@ -182,9 +182,9 @@ class Knowledge:
             key = system_key(system)
             return self._counts["oqmd"].get(key, 0) + self._only_mp.get(key, 0)
 
-        edges = {
-            f"{SYMBOLS[a]}-{SYMBOLS[b]}": together((a, b)) for a, b in combinations(numbers, 2)
-        } or {"": FEWEST_BINARY}
+        edges = {f"{SYMBOLS[a]}-{SYMBOLS[b]}": together((a, b)) for a, b in combinations(numbers, 2)} or {
+            "": FEWEST_BINARY
+        }
         return SystemKnowledge(
             tuple(SYMBOLS[z] for z in numbers),
             {name: sum(counts.get(key, 0) for key in keys) for name, counts in self._counts.items()},

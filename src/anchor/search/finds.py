@@ -21,9 +21,11 @@ import sqlalchemy as sa
 from anchor.chemistry.formula import parse_amounts
 from anchor.crystals.crystals import Crystals
 from anchor.crystals.symmetry import space_group
+from anchor.hull.alex_mp import AlexMPHull
 from anchor.hull.belief import load_depths
 from anchor.hull.competition import above_with_others, counting_hulls
 from anchor.hull.phases import composition_matrix
+from anchor.hull.references import PotentialHull
 from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS, STABLE_BELOW
 from anchor.outcomes.rows import each_hull
 from anchor.reward.novelty import reference_novelty
@@ -192,7 +194,9 @@ def _with_finds(
     them, a little too high. Deep ones that nobody believes compete as well: what is on the hull has beaten
     everything.
     """
-    hulls = counting_hulls(campaign.environment.hull)
+    hull = campaign.environment.hull
+    assert isinstance(hull, PotentialHull | AlexMPHull), "there are no other hulls to search on"
+    hulls = counting_hulls(hull)
     where = candidates.c.valid.is_(True) & candidates.c[ABOVE].is_not(None)
     others = [
         row
