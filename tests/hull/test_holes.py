@@ -48,8 +48,29 @@ def test_thin_systems_are_marked() -> None:
     assert thin.entries == 0
     assert thin.thin
     assert "thin" in str(thin)
+    assert thin.thin == "no known compound of K-Se-Y"
     assert not known.thin
+    assert knowledge.of(["Fe"]).thin == ""  # an element has no compounds
     assert known.elements == ("Li", "O", "Fe")
     reference = load_reference()
     inside = np.isin(reference.hull_numbers, [0, 3, 8, 26]).all(axis=1)
     assert known.phases["oqmd"] == inside.sum()
+
+
+def test_a_compound_of_both_databases_counts_once() -> None:
+    reference = load_reference()
+    numbers = np.sort([20, 8])
+    ours = {
+        f
+        for f, row in zip(reference.hull_formulas, reference.hull_numbers.tolist(), strict=True)
+        if row[:2] == numbers.tolist() and not row[2]
+    }
+    theirs = {f for f in reference.mp_hull_energy if f.startswith("Ca") and set(f) <= set("CaO0123456789")}
+    assert ours & theirs
+    assert Knowledge().of(["Ca", "O"]).entries == len(ours | theirs)
+
+
+def test_holes_of_a_system_are_those_of_the_whole_list() -> None:
+    knowledge = Knowledge()
+    assert knowledge.holes(ELEMENTS) == find_holes(ELEMENTS)
+    assert "Sc2Se3 (Materials Project only, 0.31)" in knowledge.deep_holes(["Se", "Sc"])

@@ -10,6 +10,9 @@ from anchor.hull.hull import Hull
 from anchor.hull.references import DECIMALS, PotentialHull
 from anchor.hull.simplex import SystemHull
 
+FILLED = "filled"
+"""Source of phases that were made to fill holes: they do not compete with their own composition."""
+
 
 def counting_hulls(hull: PotentialHull | AlexMPHull) -> dict[str, Hull]:
     """The hulls whose largest distance counts, by the name of their energies."""
@@ -48,13 +51,16 @@ def above_with_others(
         if not inside.any() or not np.isfinite(found[i]):
             continue
         fractions, energies, rows = hull.index.gather(system)
+        same = np.abs(fractions - row[list(system)][:, None]).max(axis=0) < 1e-9
+        kept = ~(same & (hull.index.phases.sources[rows] == FILLED))
+        fractions, energies, rows = fractions[:, kept], energies[kept], rows[kept]
         known = SystemHull(fractions, energies, rows)
         joined = SystemHull(
-            np.hstack([fractions, others[inside][:, system].T]),
+            np.hstack([fractions, others[inside][:, list(system)].T]),
             np.concatenate([energies, energy[inside]]),
             np.concatenate([rows, np.full(inside.sum(), -1)]),
         )
-        target = row[None, system]
+        target = row[None, list(system)]
         lowered = float(known.energy(target)[0] - joined.energy(target)[0])
         found[i] = round(found[i] + max(lowered, 0.0), DECIMALS)
     return found
