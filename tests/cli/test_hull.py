@@ -62,11 +62,11 @@ def test_hull_says_what_not_to_believe() -> None:
                    "suspicious": True},
         "system": _system(load_knowledge(), ["K", "Y", "Se"]),
     }  # fmt: skip
-    assert row["system"]["thin"] == "no known compound of K-Se-Y"
+    assert row["system"]["thin"] == "no compound of K-Se-Y in either database"
     assert [hole["formula"] for hole in row["system"]["holes"]] == ["Y2Se3"]
     note = _note(row)
     assert "less than 0.24 deep" in note
-    assert "thin: no known compound" in note
+    assert "thin: no compound of K-Se-Y" in note
     assert "Y2Se3 (Materials Project only" in note
 
 

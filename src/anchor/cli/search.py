@@ -250,12 +250,12 @@ def _summary(campaign: Campaign, folder: Path, tally: Any, found: Finds) -> None
         "a hole in the hull or an error of the potential, until explained",
         "rediscoveries: formulas that others list, and the prior was not shown",
     )
-    for title, rows in zip(titles, found.groups().values(), strict=True):
+    for title, (what, rows) in zip(titles, found.groups().items(), strict=True):
         if rows or rows is found.finds:
             print_table(
-                ["formula", "space group", "E_hull eV/atom", "with finds", "DFT hull", "novelty", "atoms",
-                 "relaxed", "note"],
-                (row.values() for row in _brief(rows)),
+                ["what", "formula", "space group", "E_hull eV/atom", "with finds", "DFT hull", "novelty",
+                 "atoms", "relaxed", "note"],
+                ([what, *row.values()] for row in _brief(rows)),
                 title=title,
             )  # fmt: skip
     report, ledger = folder / "report.html", campaign.ledger.location

@@ -149,8 +149,8 @@ class SystemKnowledge:
         """Why neither database knows the system well, so that a find in it says little; '' where one does."""
         edge, n = self.poorest_edge
         if self.entries == 0 and len(self.elements) > 1:
-            return f"no known compound of {'-'.join(self.elements)}"
-        return f"{n} known compounds of {edge}" if n < FEWEST_BINARY else ""
+            return f"no compound of {'-'.join(self.elements)} in either database"
+        return f"{n} compounds of {edge} in both databases" if n < FEWEST_BINARY else ""
 
     @property
     def known(self) -> str:
