@@ -8,10 +8,12 @@ import pytest
 from pymatgen.core import Lattice, Structure
 from typer.testing import CliRunner, Result
 
+from anchor.cli.hull import _note, _system
 from anchor.cli.main import app
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
 from anchor.hull.alex_mp import computed_entry
+from anchor.hull.holes import load_knowledge
 
 
 def run(*arguments: str | Path) -> Result:
@@ -46,7 +48,26 @@ def test_hull_prints_every_structure_with_its_status(folder: Path) -> None:
     assert set(salt["decompositions"]) == {"oqmd", "mp"}
     assert [p["formula"] for p in salt["decomposition"]] == ["NaCl"]
     assert salt["formation_energy_ev_per_atom"] == pytest.approx(-2.0, abs=0.2)  # measured: −2.13
+    assert salt["system"]["phases"]["oqmd"] >= 3
+    assert salt["system"]["thin"] == ""
+    assert not salt["belief"]["suspicious"]
+    assert polonium["belief"] is None
     assert len(report["skipped"]) == 1
+
+
+def test_hull_says_what_not_to_believe() -> None:
+    """A system that nobody knows, beside a selenide that OQMD lacks; too deep to be true."""
+    row = {
+        "belief": {"kind": "3 elements, chalcogenide", "believable_depth_ev_per_atom": 0.238,
+                   "suspicious": True},
+        "system": _system(load_knowledge(), ["K", "Y", "Se"]),
+    }  # fmt: skip
+    assert row["system"]["thin"] == "no compound of K-Se-Y in either database"
+    assert [hole["formula"] for hole in row["system"]["holes"]] == ["Y2Se3"]
+    note = _note(row)
+    assert "less than 0.24 deep" in note
+    assert "thin: no compound of K-Se-Y" in note
+    assert "Y2Se3 (Materials Project only" in note
 
 
 def test_hull_relaxes_when_asked(folder: Path) -> None:

@@ -1,5 +1,7 @@
 """Holes against pymatgen's phase diagrams of the other entries, and what is known about systems."""
 
+import re
+
 import numpy as np
 import pytest
 from pymatgen.analysis.phase_diagram import PDEntry, PhaseDiagram
@@ -48,8 +50,25 @@ def test_thin_systems_are_marked() -> None:
     assert thin.entries == 0
     assert thin.thin
     assert "thin" in str(thin)
+    assert thin.thin == "no compound of K-Se-Y in either database"
     assert not known.thin
+    assert knowledge.of(["Fe"]).thin == ""  # an element has no compounds
     assert known.elements == ("Li", "O", "Fe")
     reference = load_reference()
     inside = np.isin(reference.hull_numbers, [0, 3, 8, 26]).all(axis=1)
     assert known.phases["oqmd"] == inside.sum()
+
+
+def test_a_compound_of_both_databases_counts_once() -> None:
+    reference = load_reference()
+    oxide = re.compile(r"Ca\d*O\d*")
+    ours = set(filter(oxide.fullmatch, reference.hull_formulas))
+    theirs = set(filter(oxide.fullmatch, reference.mp_hull_energy))
+    assert ours & theirs
+    assert Knowledge().of(["Ca", "O"]).entries == len(ours | theirs)
+
+
+def test_holes_of_a_system_are_those_of_the_whole_list() -> None:
+    knowledge = Knowledge()
+    assert knowledge.holes(ELEMENTS) == find_holes(ELEMENTS)
+    assert "Sc2Se3 (Materials Project only, 0.31)" in knowledge.deep_holes(["Se", "Sc"])

@@ -94,7 +94,7 @@ def test_energies_above_the_hull_are_pymatgens(campaign: Campaign, folder: Path)
 
 
 def test_finds_have_no_other_hull(campaign: Campaign) -> None:
-    for row in refine(campaign, 1, max_steps=1):
+    for row in refine(campaign, 1, max_steps=1).finds:
         assert set(row["energy_above_each_hull_ev_per_atom"]) == {"alex-mp"}
 
 

@@ -159,7 +159,8 @@ def test_finds_and_files(tmp_path: Path) -> None:
     config = load_config(overrides=[*SETTINGS, *sets, "run.structures=16"]).config
     campaign = Campaign.start(config, tmp_path, environment=Environment.load(config))
     campaign.run()
-    rows = refine(campaign, 2, max_steps=10)
+    found = refine(campaign, 2, max_steps=10)
+    rows = [*found.finds, *found.suspicious]
     assert len(rows) == 2
     energies = [row["energy_above_hull_ev_per_atom"] for row in rows]
     assert energies == sorted(energies)
@@ -169,10 +170,15 @@ def test_finds_and_files(tmp_path: Path) -> None:
     for row in rows:
         before, after = (decode_crystal(c) for c in (by_id[row["candidate"]]["relaxed"], row["crystal"]))
         assert not np.array_equal(before.lattice, after.lattice)  # the cell was free
-        assert set(row["energy_above_each_hull_ev_per_atom"]) == {"dft", "potential", "union"}
-    files = write_outputs(campaign.ledger, tmp_path, rows)
+        hulls = {"dft", "potential", "oqmd", "mp", "union"}
+        assert set(row["energy_above_each_hull_ev_per_atom"]) == hulls
+        assert row["energy_above_hull_with_finds_ev_per_atom"] >= row["energy_above_hull_ev_per_atom"]
+        assert row["suspicious"] == (row["depth_percentile"] > 99)
+        assert row["phases_known"].startswith("OQMD ")
+    files = write_outputs(campaign.ledger, tmp_path, found)
     assert len(files["metrics"].read_text().splitlines()) == 2
     cifs = sorted(path.name for path in (tmp_path / "finds").glob("*.cif"))
+    rows += found.rediscoveries
     assert cifs == [f"{rank:02d}-{row['formula']}.cif" for rank, row in enumerate(rows, start=1)]
 
 

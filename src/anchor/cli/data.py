@@ -113,23 +113,14 @@ def holes(
 
     from anchor.chemistry.elements import vocabulary_indices
     from anchor.hull.databases import LABELS
-    from anchor.hull.holes import Knowledge, find_holes
+    from anchor.hull.holes import count_holes, find_holes, load_knowledge
 
     symbols = None if elements is None else [s.strip() for s in elements.split(",")]
     if symbols is not None:
         vocabulary_indices(symbols)  # names the symbol that is none
     found = [hole for hole in find_holes(symbols) if hole.depth >= deeper]
-    counts = {
-        name: {
-            "holes": sum(h.stable_in == name for h in found),
-            "deeper_than_0.05": sum(h.stable_in == name and h.depth > 0.05 for h in found),
-            "binaries_deeper_than_0.05": sum(
-                h.stable_in == name and h.depth > 0.05 and len(h.elements) == 2 for h in found
-            ),
-        }
-        for name in LABELS
-    }
-    knowledge = Knowledge()
+    counts = count_holes(found)
+    knowledge = load_knowledge()
     asked = [] if symbols is None else [t for k in (2, 3) for t in combinations(symbols, k)]
     thin = [system for system in map(knowledge.of, asked) if system.thin and len(system.elements) == 3]
     if as_json:
@@ -142,7 +133,7 @@ def holes(
                         "system": h.system,
                         "stable_in": h.stable_in,
                         "depth_ev_per_atom": round(h.depth, 6),
-                        "thin_system": knowledge.of(h.elements).thin,
+                        "thin_system": bool(knowledge.of(h.elements).thin),
                     }
                     for h in found
                 ],

@@ -50,6 +50,11 @@ def doctor(json: JsonFlag = False) -> None:
         ["bundled data", "bytes", "sha256"],
         ([f["file"], f["bytes"], f["sha256"][:16] + "…"] for f in report["files"]),
     )
+    typer.echo("")
+    print_table(
+        ["hull energies", "compounds", "stable, absent in the other", "deeper than 0.05 eV/atom", "binaries"],
+        ([d["name"], d["compounds"], *d["holes"].values()] for d in report["hull"]),
+    )
     if report["problems"]:
         typer.echo("problems:")
         for problem in report["problems"]:
@@ -61,10 +66,13 @@ def examine() -> dict[str, Any]:
     import torch
 
     import anchor
+    from anchor.hull.belief import load_facts
+    from anchor.hull.databases import LABELS
     from anchor.paths import BUNDLED, cache_dir, sha256
     from anchor.potentials.registry import REGISTRY, availability
     from anchor.potentials.weights import pinned
     from anchor.priors import prior_availability
+    from anchor.reference.reference import load_reference
 
     devices = ["cpu"]
     devices += [f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count())]
@@ -83,6 +91,9 @@ def examine() -> dict[str, Any]:
         if not any(p["ready"] for p in potentials)
         else []
     )
+    reference, holes = load_reference(), load_facts()["holes"]
+    compounds = {"oqmd": len(reference.hull_numbers), "mp": len(reference.mp_hull["numbers"])}
+    hull = [{"name": LABELS[n], "compounds": compounds[n], "holes": holes[n]} for n in compounds]
     return {
         "anchor": anchor.__version__,
         "machine": {
@@ -98,6 +109,7 @@ def examine() -> dict[str, Any]:
         "potentials": potentials,
         "priors": priors,
         "files": files,
+        "hull": hull,
         "problems": problems,
     }
 

@@ -11,6 +11,8 @@ from anchor.cli.common import JsonFlag, emit, print_table
 from anchor.errors import InputError
 
 if TYPE_CHECKING:
+    from anchor.hull.belief import Belief
+    from anchor.hull.holes import Knowledge
     from anchor.hull.hull import Decomposition
 
 
@@ -37,15 +39,18 @@ def hull(
     device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
     json: JsonFlag = False,
 ) -> None:
-    """Energy above hull, competing phases and decomposition of your structures.
+    """Energy above hull, competing phases and decomposition of your structures, and what to believe of it.
 
     A structure that cannot be read or scored gets a status and does not stop the others. Reference crystals
     near the hull are relaxed with the same potential: relax yours as well (--cell), or they look too high.
 
     Example: anchor hull candidates/*.cif --cell
     """
+    from anchor.chemistry.formula import parse_amounts
     from anchor.formats import load
     from anchor.hull import AlexMPHull, load_hull, phases_from_file
+    from anchor.hull.belief import load_depths
+    from anchor.hull.holes import load_knowledge
     from anchor.outcomes.columns import ABOVE, ENERGY, FORMATION
     from anchor.outcomes.judge import Judge, Relaxing
     from anchor.outcomes.rows import each_hull
@@ -81,6 +86,8 @@ def hull(
             "decompositions": {}
             if own is None or mixture is None
             else {name: _phases(each) for name, each in own.decompositions(formula).items()},
+            "belief": None if row[ABOVE] is None else _belief(load_depths().of(formula, row[ABOVE])),
+            "system": None if own is None else _system(load_knowledge(), list(parse_amounts(formula))),
         }
         for name, source, formula, row, hulls, mixture in zip(
             loaded.ids,
@@ -112,6 +119,8 @@ def hull(
             "formation eV/atom",
             *([] if own is None else own.databases),
             "competing phases (atoms)",
+            *([] if own is None else ["known compounds"]),
+            "note",
             "status",
         ],
         (
@@ -126,6 +135,8 @@ def hull(
                     else (_text(row["energy_above_each_hull_ev_per_atom"][d], "+.3f") for d in own.databases)
                 ),
                 "-" if mixtures[i] is None else str(mixtures[i]),
+                *([] if own is None else [row["system"]["known"]]),
+                _note(row),
                 row["status"] if how == "no" else f"{row['status']}, {row['relaxation']}",
             ]
             for i, row in enumerate(rows)
@@ -143,6 +154,44 @@ def _phases(mixture: Decomposition | None) -> list[dict[str, Any]]:
     return [
         {"formula": f, "atomic_fraction": a, "energy_ev_per_atom": e, "source": s} for f, a, e, s in parts
     ]
+
+
+def _belief(belief: Belief) -> dict[str, Any]:
+    return {
+        "kind": belief.kind,
+        "depth_percentile": belief.percentile,
+        "believable_depth_ev_per_atom": belief.limit,
+        "suspicious": belief.suspicious,
+    }
+
+
+def _system(knowledge: Knowledge, elements: list[str]) -> dict[str, Any]:
+    """What the databases know about a chemical system."""
+    known = knowledge.of(elements)
+    return {
+        "elements": list(known.elements),
+        "known": known.known,
+        "phases": known.phases,
+        "thin": known.thin,
+        "deep_holes": knowledge.deep_holes(elements),
+        "holes": [
+            {"formula": hole.formula, "stable_in": hole.stable_in, "depth_ev_per_atom": round(hole.depth, 6)}
+            for hole in knowledge.holes(elements)
+        ],
+    }
+
+
+def _note(row: dict[str, Any]) -> str:
+    """What speaks against a number, for people."""
+    belief, system, notes = row["belief"], row["system"], []
+    if belief and belief["suspicious"]:
+        limit = belief["believable_depth_ev_per_atom"]
+        notes.append(f"suspicious: 99 % of known compounds ({belief['kind']}) are less than {limit:.2f} deep")
+    if system and system["thin"]:
+        notes.append(f"thin: {system['thin']}")
+    if system and system["deep_holes"]:
+        notes.append(f"holes: {system['deep_holes']}")
+    return "; ".join(notes) or "-"
 
 
 def _text(value: float | None, spec: str) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from anchor.search.campaign import Campaign, StepReport
+    from anchor.search.finds import Finds
 
 Sets = Annotated[
     list[str] | None, typer.Option("--set", help="Override one value: section.name=value (repeatable).")
@@ -30,7 +31,9 @@ Counts = Annotated[
     str | None,
     typer.Option(help="Atoms of an element where it occurs: O=8 (at most), Li=2-4, Fe=2- (at least)."),
 ]
-Finds = Annotated[int, typer.Option("--finds", min=0, help="Best candidates to relax to the end and write.")]
+FindsCount = Annotated[
+    int, typer.Option("--finds", min=0, help="Best candidates to relax to the end and write.")
+]
 
 
 def search(
@@ -50,7 +53,7 @@ def search(
         typer.Option(help="Who proposes: policy, or the untrained random or neutral, for comparison."),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of every random draw.")] = None,
-    finds: Finds = 20,
+    finds: FindsCount = 20,
     ledger: Annotated[
         str | None, typer.Option(help="Database URL instead of a file in the folder (postgresql://…).")
     ] = None,
@@ -94,7 +97,7 @@ def resume(
     structures: Annotated[
         int | None, typer.Option("-n", "--structures", help="New total budget; default: the campaign's own.")
     ] = None,
-    finds: Finds = 20,
+    finds: FindsCount = 20,
     ledger: Annotated[
         str | None, typer.Option(help="Database URL, if the ledger is not in the folder.")
     ] = None,
@@ -167,7 +170,7 @@ def _run(campaign: Campaign, folder: Path, ledger: str | None, budget: int, find
     from anchor.outcomes.tally import TALLY_COLUMNS, Tally
     from anchor.report.html import write_report
     from anchor.search.export import write_outputs
-    from anchor.search.finds import refine
+    from anchor.search.finds import Finds, refine
     from anchor.search.loggers import jsonl_logger, make_loggers
 
     tally = Tally(campaign.config.evaluation)
@@ -205,8 +208,8 @@ def _run(campaign: Campaign, folder: Path, ledger: str | None, budget: int, find
         _say(f"stopped after {campaign.structures} of {budget} structures; go on with: {again}", json)
     if finds:
         _say("relaxing the best finds with the cell free …", json)
-    rows = refine(campaign, finds) if finds else []
-    files = write_outputs(campaign.ledger, folder, rows)
+    found = refine(campaign, finds) if finds else Finds([], [], [])
+    files = write_outputs(campaign.ledger, folder, found)
     files["report"] = write_report(campaign.ledger, folder / "report.html")
     if json:
         emit(
@@ -214,11 +217,13 @@ def _run(campaign: Campaign, folder: Path, ledger: str | None, budget: int, find
                 "folder": folder,
                 "counts": {"proposed": tally.proposed, **tally.counts},
                 "files": files,
-                "finds": _brief(rows),
+                "finds": _brief(found.finds),
+                "suspicious": _brief(found.suspicious),
+                "rediscoveries": _brief(found.rediscoveries),
             }
         )
         return
-    _summary(campaign, folder, tally, rows)
+    _summary(campaign, folder, tally, found)
     goal = budget if campaign.structures < budget else 2 * tally.proposed
     place = ledger or folder
     policy = "default" if campaign.config.policy.source != "policy" else place
@@ -228,27 +233,38 @@ def _run(campaign: Campaign, folder: Path, ledger: str | None, budget: int, find
     )
 
 
-def _summary(campaign: Campaign, folder: Path, tally: Any, rows: list[dict[str, Any]]) -> None:
+def _summary(campaign: Campaign, folder: Path, tally: Any, found: Finds) -> None:
     from anchor.outcomes.columns import NEAR_HULL
 
-    counts = tally.counts
+    counts, held = tally.counts, found.counts()
     typer.echo(
-        f"\n{tally.proposed} proposed, {counts['valid']} valid, {counts['metastable']} {NEAR_HULL}, "
-        f"{counts['stable']} on it, {counts['msun']} MSUN, {counts['sun']} SUN "
+        f"\n{tally.proposed} proposed, {counts['valid']} valid, {counts['metastable']} {NEAR_HULL} of known "
+        f"phases, {counts['stable']} on it, {counts['msun']} MSUN, {counts['sun']} SUN "
         f"({counts['known_anywhere']} valid ones have a known formula)"
     )
     potential = campaign.environment.potential.name
-    print_table(
-        ["formula", "space group", "E_hull eV/atom", "DFT hull", "novelty", "atoms", "relaxed"],
-        (row.values() for row in _brief(rows)),
-        title=f"finds: formulas known nowhere, positions and cell relaxed with {potential}",
+    titles = (
+        f"finds: formulas known nowhere, positions and cell relaxed with {potential}; "
+        f"{held['on_hull_with_finds']} of {len(found.finds)} on the hull with all finds on it",
+        "suspicious: deeper below the hull than 99 % of known compounds of their kind; "
+        "a hole in the hull or an error of the potential, until explained",
+        "rediscoveries: formulas that others list, and the prior was not shown",
     )
+    for title, (what, rows) in zip(titles, found.groups().items(), strict=True):
+        if rows or rows is found.finds:
+            print_table(
+                ["what", "formula", "space group", "E_hull eV/atom", "with finds", "DFT hull", "novelty",
+                 "atoms", "relaxed", "note"],
+                ([what, *row.values()] for row in _brief(rows)),
+                title=title,
+            )  # fmt: skip
     report, ledger = folder / "report.html", campaign.ledger.location
     typer.echo(f"\nreport {report}, CIF files in {folder / 'finds'}, ledger {ledger}")
 
 
 def _brief(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    from anchor.outcomes.columns import ABOVE
+    from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS
+    from anchor.search.finds import about
 
     def number(value: float | None) -> str:
         return "–" if value is None else f"{value:+.3f}"
@@ -258,10 +274,12 @@ def _brief(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             "formula": row["formula"],
             "spacegroup": row["spacegroup"],
             "e_hull": number(row[ABOVE]),
+            "e_hull_with_finds": number(row[ABOVE_WITH_FINDS]),
             "e_dft_hull": number(row["energy_above_each_hull_ev_per_atom"].get("dft")),
             "novelty": f"{row['novelty_reference']:.2f}",
             "atoms": row["n_atoms"],
             "relaxation": row["relaxation"],
+            "note": about(row),
         }
         for row in rows
     ]

@@ -5,11 +5,13 @@ A search lives in holes: where a competing phase is missing, its neighbours look
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anchor.arrays import unpack_strings
 from anchor.chemistry.elements import NUMBER, SYMBOLS
@@ -19,8 +21,12 @@ from anchor.hull.phases import system_key
 from anchor.hull.simplex import SystemHull
 from anchor.reference.reference import load_reference
 
-FEWEST_BINARY = 2
-"""A binary edge with fewer phases, counted in both databases together, makes a system thin."""
+_DATABASES: tuple[Database, ...] = ("oqmd", "mp")
+FEWEST_BINARY = 3
+"""A binary edge with fewer distinct compounds in both databases together makes a system thin: OQMD computes
+three (A3B, AB, AB3) for every pair of elements, so that with fewer nobody has looked."""
+DEEP = 0.05
+"""eV/atom: a hole deeper than this can make a candidate stable."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,9 @@ class Hole:
         """Chemical system, as 'K-Y-Se'."""
         return "-".join(self.elements)
 
+    def __str__(self) -> str:
+        return f"{self.formula} ({LABELS[self.stable_in]} only, {self.depth:.2f})"
+
 
 def find_holes(elements: Collection[str] | None = None) -> list[Hole]:
     """Holes of both databases, deepest first.
@@ -51,19 +60,33 @@ def find_holes(elements: Collection[str] | None = None) -> list[Hole]:
     Args:
         elements: Only of systems made of these symbols; None: of all (half a minute).
     """
-    reference = load_reference()
-    formulas = {"oqmd": reference.hull_formulas, "mp": unpack_strings(reference.mp_hull["formulas"])}
+    return _holes({database: range(len(_formulas(database))) for database in _DATABASES}, elements)
+
+
+def _holes(rows: Mapping[Database, Iterable[int]], elements: Collection[str] | None) -> list[Hole]:
+    """Those of the rows of each database that are on its hull and absent in the other, deepest first."""
     found: list[Hole] = []
-    pairs: tuple[tuple[Database, Database], ...] = (("oqmd", "mp"), ("mp", "oqmd"))
-    for database, other in pairs:
-        listed = set(formulas[other])
-        absent = [i for i, formula in enumerate(formulas[database]) if formula not in listed]
+    for database, chosen in rows.items():
+        formulas, listed = _formulas(database), _listed("mp" if database == "oqmd" else "oqmd")
+        absent = [i for i in chosen if i < len(formulas) and formulas[i] not in listed]
         hull = dft_hull(database)
         for row, depth in depths_below_others(hull, absent, elements):
             numbers = [z for z in hull.index.phases.numbers[row].tolist() if z]
             symbols = tuple(SYMBOLS[z] for z in numbers)
-            found.append(Hole(formulas[database][row], symbols, database, depth))
+            found.append(Hole(formulas[row], symbols, database, depth))
     return sorted(found, key=lambda hole: (-hole.depth, hole.formula))
+
+
+@lru_cache(maxsize=2)
+def _formulas(database: Database) -> list[str]:
+    """Reduced formulas of a database: the first rows of its hull's phases."""
+    reference = load_reference()
+    return reference.hull_formulas if database == "oqmd" else unpack_strings(reference.mp_hull["formulas"])
+
+
+@lru_cache(maxsize=2)
+def _listed(database: Database) -> frozenset[str]:
+    return frozenset(_formulas(database))
 
 
 def depths_below_others(
@@ -90,6 +113,21 @@ def depths_below_others(
     return found
 
 
+def count_holes(holes: Collection[Hole]) -> dict[str, dict[str, int]]:
+    """Holes by the database that has the phase: all, those deeper than `DEEP`, and binaries of these."""
+
+    def counts(found: list[Hole]) -> dict[str, int]:
+        deep = [hole for hole in found if hole.depth > DEEP]
+        binaries = [hole for hole in deep if len(hole.elements) == 2]
+        return {
+            "holes": len(found),
+            f"deeper_than_{DEEP}": len(deep),
+            f"binaries_deeper_than_{DEEP}": len(binaries),
+        }
+
+    return {name: counts([hole for hole in holes if hole.stable_in == name]) for name in LABELS}
+
+
 @dataclass(frozen=True)
 class SystemKnowledge:
     """How well the databases know a chemical system.
@@ -97,8 +135,8 @@ class SystemKnowledge:
     Attributes:
         elements: Symbols, by atomic number.
         phases: Database → compounds in the system and its subsystems.
-        entries: Compounds with all of the elements, in both databases together.
-        poorest_edge: The pair of elements with the fewest compounds, and how many in both databases together.
+        entries: Distinct compounds with all of the elements in both databases together.
+        poorest_edge: The pair of elements with the fewest distinct compounds, and how many.
     """
 
     elements: tuple[str, ...]
@@ -107,43 +145,79 @@ class SystemKnowledge:
     poorest_edge: tuple[str, int]
 
     @property
-    def thin(self) -> bool:
-        """Neither database knows the system well: a find in it says little."""
-        return self.entries == 0 or self.poorest_edge[1] < FEWEST_BINARY
+    def thin(self) -> str:
+        """Why neither database knows the system well, so that a find in it says little; '' where one does."""
+        edge, n = self.poorest_edge
+        if self.entries == 0 and len(self.elements) > 1:
+            return f"no compound of {'-'.join(self.elements)} in either database"
+        return f"{n} compounds of {edge} in both databases" if n < FEWEST_BINARY else ""
+
+    @property
+    def known(self) -> str:
+        """Compounds in each database, for people."""
+        return ", ".join(f"{LABELS[name]} {n}" for name, n in self.phases.items())
 
     def __str__(self) -> str:
-        known = ", ".join(f"{LABELS[name]} {n}" for name, n in self.phases.items())
-        edge, n = self.poorest_edge
-        thin = f"; thin: {self.entries} with all elements, {n} in {edge}" if self.thin else ""
-        return f"{'-'.join(self.elements)}: compounds {known}{thin}"
+        thin = f"; thin: {self.thin}" if self.thin else ""
+        return f"{'-'.join(self.elements)}: compounds {self.known}{thin}"
 
 
 class Knowledge:
-    """Counts of compounds by chemical system in both databases."""
+    """Counts of compounds by chemical system in both databases, and their holes system by system."""
 
     def __init__(self) -> None:
         reference = load_reference()
-        self._counts: dict[str, dict[int, int]] = {"oqmd": {}, "mp": {}}
-        for name, table in (("oqmd", reference.hull_numbers), ("mp", reference.mp_hull["numbers"])):
-            rows, counts = np.unique(table, axis=0, return_counts=True)
-            for row, n in zip(rows.tolist(), counts.tolist(), strict=True):
-                self._counts[name][system_key(z for z in row if z)] = n
+        only_mp = np.array([formula not in _listed("oqmd") for formula in _formulas("mp")])
+        numbers = reference.mp_hull["numbers"]
+        self._counts = {"oqmd": _by_system(reference.hull_numbers), "mp": _by_system(numbers)}
+        self._only_mp = _by_system(numbers[only_mp])
+        self._holes: dict[tuple[str, ...], list[Hole]] = {}
 
     def of(self, elements: Iterable[str]) -> SystemKnowledge:
-        """What is known about the system of two or more elements."""
+        """What is known about the system of these elements."""
         numbers = sorted({NUMBER[s] for s in elements})
-        subsystems = [c for size in range(2, len(numbers) + 1) for c in combinations(numbers, size)]
+        keys = [system_key(c) for size in range(2, len(numbers) + 1) for c in combinations(numbers, size)]
 
         def together(system: tuple[int, ...]) -> int:
-            return sum(counts.get(system_key(system), 0) for counts in self._counts.values())
+            key = system_key(system)
+            return self._counts["oqmd"].get(key, 0) + self._only_mp.get(key, 0)
 
-        edge = min(combinations(numbers, 2), key=together)
+        edges = {f"{SYMBOLS[a]}-{SYMBOLS[b]}": together((a, b)) for a, b in combinations(numbers, 2)} or {
+            "": FEWEST_BINARY
+        }
         return SystemKnowledge(
             tuple(SYMBOLS[z] for z in numbers),
-            {
-                name: sum(counts.get(system_key(s), 0) for s in subsystems)
-                for name, counts in self._counts.items()
-            },
+            {name: sum(counts.get(key, 0) for key in keys) for name, counts in self._counts.items()},
             together(tuple(numbers)),
-            ("-".join(SYMBOLS[z] for z in edge), together(edge)),
+            min(edges.items(), key=lambda edge: edge[1]),
         )
+
+    def holes(self, elements: Iterable[str]) -> list[Hole]:
+        """Phases of the system and its subsystems that one database has on its hull and the other lacks."""
+        numbers = tuple(sorted({NUMBER[s] for s in elements}))
+        symbols = tuple(SYMBOLS[z] for z in numbers)
+        if symbols not in self._holes:
+            rows: dict[Database, Iterable[int]] = {}
+            for database in _DATABASES:
+                hull = dft_hull(database)
+                if hull.elements.issuperset(numbers):
+                    rows[database] = hull.index.gather(numbers)[2].tolist()
+            self._holes[symbols] = _holes(rows, symbols)
+        return self._holes[symbols]
+
+    def deep_holes(self, elements: Iterable[str]) -> str:
+        """Holes of the system deeper than `DEEP`, for people."""
+        return ", ".join(str(hole) for hole in self.holes(elements) if hole.depth > DEEP)
+
+
+def _by_system(numbers: NDArray[np.uint8]) -> dict[int, int]:
+    """Key of a chemical system → rows of it.  # [m, K]"""
+    texts = np.ascontiguousarray(numbers).view(f"S{numbers.shape[1]}")[:, 0]  # ends at the padding
+    systems, counts = np.unique(texts, return_counts=True)
+    return {system_key(row): n for row, n in zip(systems.tolist(), counts.tolist(), strict=True)}
+
+
+@lru_cache(maxsize=1)
+def load_knowledge() -> Knowledge:
+    """One object per process."""
+    return Knowledge()

@@ -46,6 +46,7 @@ class Column:
 
 ABOVE = "energy_above_hull_ev_per_atom"
 ABOVE_EACH = "energy_above_*_hull_ev_per_atom"
+ABOVE_WITH_FINDS = "energy_above_hull_with_finds_ev_per_atom"
 FORMATION = "formation_energy_ev_per_atom"
 ENERGY = "energy_ev"
 
@@ -71,6 +72,13 @@ _ALL = (
     Column(FORMATION, "float", "on the scale of the hull that counts", "eV/atom of formation"),
     Column(ABOVE, "float", "above the hull that counts, signed", "eV/atom above hull"),
     Column(ABOVE_EACH, "float", "above one of the hulls, signed"),
+    Column(ABOVE_WITH_FINDS, "float", "above it with all else that the campaign found", "with finds"),
+    Column("depth_percentile", "float", "known stable compounds of its kind that are less deep, percent"),
+    Column("suspicious", "bool", "deeper below the hull than 99 % of the known stable compounds of its kind"),
+    Column("thin", "text", "why no database knows the chemical system well; empty: one does"),
+    Column("phases_known", "text", "compounds that each database knows in the chemical system"),
+    Column("holes", "text", "deep phases of the system that one database alone knows, eV/atom"),
+    Column("space_group_known", "bool", "ICSD or COD list the formula in this space group"),
     # Gate
     Column("charge_ok", "bool", "the realised cell can be charge-neutral"),
     Column("bonds_ok", "bool", "no contact below its threshold"),

@@ -12,16 +12,25 @@ from plotly.offline import get_plotlyjs
 
 from anchor.config import Config
 from anchor.errors import AnchorError
-from anchor.outcomes.columns import ABOVE
+from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS
 from anchor.outcomes.tally import LABELS, Tally
 from anchor.report.crystal_view import crystal_figure
 from anchor.report.curves import CURVE_COLUMNS, campaign_curves
 from anchor.report.figures import entropy_figure, known_figure, rates_figure, reward_figure, time_figure
 from anchor.report.summary import new_tally
+from anchor.search.finds import Finds, about
 from anchor.search.ledger import Ledger, decode_crystal
 
 VIEWED = 12
 """Finds shown in three dimensions."""
+SUSPICIOUS = (
+    "Deeper below the hull than 99 % of the known stable compounds of their kind: rather a missing phase or "
+    "an error of the potential than a discovery, until something explains them."
+)
+REDISCOVERED = (
+    "Formulas that ICSD, COD or the Materials Project list and the prior was not shown: good news for the "
+    "method, no discoveries."
+)
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; margin: 2rem auto; max-width: 1080px;
@@ -57,7 +66,7 @@ def write_report(ledger: Ledger, path: Path) -> Path:
 def report_html(ledger: Ledger) -> str:
     """The whole page."""
     config = Config.from_ledger(ledger.config)
-    steps, finds, identity = ledger.step_rows(), ledger.find_rows(), ledger.identity
+    steps, found, identity = ledger.step_rows(), Finds.read(ledger), ledger.identity
     tally = new_tally(config)
     rows = [row for row in ledger.rows(CURVE_COLUMNS) if row["step"] < len(steps)]
     curves = campaign_curves(rows, steps, tally)
@@ -81,8 +90,12 @@ def report_html(ledger: Ledger) -> str:
             "<h2>Where the time went</h2>",
             _figure(time_figure(steps)),
         ]
-    body += ["<h2>Finds</h2>", _finds_table(finds, potential)]
-    body += ["<div class=crystals>", *(_crystal(row) for row in finds[:VIEWED]), "</div>"]
+    body += ["<h2>Finds</h2>", _finds(found, potential)]
+    body += ["<div class=crystals>", *(_crystal(row) for row in found.finds[:VIEWED]), "</div>"]
+    if found.suspicious:
+        body += ["<h2>Suspicious</h2>", f"<p class=note>{SUSPICIOUS}</p>", _table(found.suspicious)]
+    if found.rediscoveries:
+        body += ["<h2>Rediscoveries</h2>", f"<p class=note>{REDISCOVERED}</p>", _table(found.rediscoveries)]
     body += ["<h2>How to trust this</h2>", _provenance(identity, config)]
     script = get_plotlyjs()
     return (
@@ -114,25 +127,38 @@ def _counts(tally: Tally) -> str:
     )
 
 
-def _finds_table(finds: Sequence[dict[str, Any]], potential: str) -> str:
-    if not finds:
+def _finds(found: Finds, potential: str) -> str:
+    counts = found.counts()
+    if not sum(map(len, found.groups().values())):
         return "<p class=note>No candidate has been refined yet.</p>"
-    head = (
-        "<tr><th>formula<th>space group<th class=n>E_hull<th class=n>DFT hull<th class=n>novelty"
-        "<th class=n>atoms<th>relaxation"
-    )
-    rows = "".join(
-        f"<tr><td>{_formula(r['formula'])}<td>{_text(r['spacegroup'])}"
-        f"<td class=n>{_energy(r[ABOVE])}"
-        f"<td class=n>{_energy(r['energy_above_each_hull_ev_per_atom'].get('dft'))}"
-        f"<td class=n>{r['novelty_reference']:.2f}<td class=n>{r['n_atoms']}<td>{_text(r['relaxation'])}"
-        for r in finds
+    held = (
+        f"<p><b>{counts['on_hull_with_finds']} of {counts['finds']}</b> are on the hull with all finds on "
+        f"it; {counts['in_thin_systems']} are in chemical systems that no database knows well.</p>"
+        if any(row[ABOVE_WITH_FINDS] is not None for row in found.finds)  # older ledgers do not know
+        else ""
     )
     return (
         "<p class=note>The best candidates whose formula is known nowhere, relaxed once more with the cell "
         f"free under {_text(potential)}. Energies above the hull in eV/atom, negative below it: against the "
-        f"hull that decides the reward, and against the DFT hull alone.</p><table>{head}{rows}</table>"
+        "hull that decides the reward, against that with everything else the campaign found on it, and "
+        f"against the DFT hull alone.</p>{held}{_table(found.finds)}"
     )
+
+
+def _table(rows: Sequence[dict[str, Any]]) -> str:
+    head = (
+        "<tr><th>formula<th>space group<th class=n>E_hull<th class=n>with finds<th class=n>DFT hull"
+        "<th class=n>novelty<th class=n>atoms<th>relaxation<th>known compounds<th>note"
+    )
+    lines = "".join(
+        f"<tr><td>{_formula(r['formula'])}<td>{_text(r['spacegroup'])}"
+        f"<td class=n>{_energy(r[ABOVE])}<td class=n>{_energy(r[ABOVE_WITH_FINDS])}"
+        f"<td class=n>{_energy(r['energy_above_each_hull_ev_per_atom'].get('dft'))}"
+        f"<td class=n>{r['novelty_reference']:.2f}<td class=n>{r['n_atoms']}<td>{_text(r['relaxation'])}"
+        f"<td>{_text(r['phases_known'] or '')}<td>{_text(about(r))}"
+        for r in rows
+    )
+    return f"<table>{head}{lines}</table>"
 
 
 def _crystal(row: dict[str, Any]) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from anchor.config import Config
 from anchor.outcomes.tally import Tally, split_time
 from anchor.report.curves import CURVE_COLUMNS, Curve, campaign_curves
+from anchor.search.finds import Finds
 from anchor.search.ledger import Ledger
 from anchor.statistics import wilson_interval
 
@@ -35,6 +36,7 @@ class Run:
         relaxations: Candidates that were relaxed.
         evaluations: Calls of the potential.
         seconds: Time by part without overlap, s.
+        finds: Counts of the refined candidates, see `Finds.counts`.
     """
 
     label: str
@@ -46,6 +48,7 @@ class Run:
     relaxations: int
     evaluations: int
     seconds: dict[str, float]
+    finds: dict[str, int]
 
     @classmethod
     def read(cls, ledger: Ledger, label: str | None = None) -> Run:
@@ -73,6 +76,7 @@ class Run:
             relaxations=sum(row["relaxation"] is not None for row in rows),
             evaluations=sum(row["evaluations"] or 0 for row in rows),
             seconds=split_time(total),
+            finds=Finds.read(ledger).counts(),
         )
 
     def summary(self) -> dict[str, Any]:
@@ -92,6 +96,7 @@ class Run:
             "relaxations": self.relaxations,
             "evaluations_of_the_potential": self.evaluations,
             "counts": dict(counts),
+            "finds": self.finds,
             "status": dict(sorted(self.tally.status.items())),
             "of_proposed": {name: _rate(counts[name], proposed) for name in RATES},
             "of_relaxations": {

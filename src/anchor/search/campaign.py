@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from anchor.chemistry.formula import parse_amounts
 from anchor.clock import Clock
 from anchor.config import Config
 from anchor.crystals.crystals import Crystals
@@ -194,6 +195,7 @@ class Campaign:
         floor = self.config.grpo.advantage_std_floor
         advantage = np.where(include, group_advantages(rewards, include, std_floor=floor), np.nan)
         log_probs, known = proposal.log_probs, self.environment.reference.known
+        knowledge = self.environment.knowledge
         rows: list[dict[str, Any]] = []
         for index, ((compositions, _), group, scores) in enumerate(
             zip(proposal.groups(), realised, scored, strict=True)
@@ -208,6 +210,7 @@ class Campaign:
                     "log_probs": {name: float(values[number]) for name, values in log_probs.items()},
                     "advantage": plain(advantage[index, row["member"]]),
                     "known_in": ",".join(sorted(known(row["formula"]))),
+                    "thin": None if knowledge is None else knowledge.of(parse_amounts(row["formula"])).thin,
                 }
                 rows.append(row)
         return rows

@@ -15,7 +15,8 @@ from anchor.chemistry.elements import VOCABULARY
 from anchor.config import Config
 from anchor.config import Prior as PriorSettings
 from anchor.crystals.rdf import N_BINS, R_MAX
-from anchor.hull.alex_mp import load_alex_mp
+from anchor.hull.alex_mp import AlexMPHull, load_alex_mp
+from anchor.hull.holes import Knowledge, load_knowledge
 from anchor.hull.references import load_hull
 from anchor.matching.flags import StructureFlags
 from anchor.outcomes.checks import Checks
@@ -49,6 +50,11 @@ class Environment:
     @property
     def potential(self) -> Potential:
         return self.judge.potential
+
+    @property
+    def knowledge(self) -> Knowledge | None:
+        """What the databases of the hull know about chemical systems; None of a hull of somebody else."""
+        return None if isinstance(self.hull, AlexMPHull) else load_knowledge()
 
     @property
     def checks(self) -> Checks:

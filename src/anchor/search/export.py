@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError, InputError
 from anchor.formats import write
-from anchor.outcomes.columns import ABOVE, ENERGY, FIELD_NAMES, FORMATION, above
+from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS, ENERGY, FIELD_NAMES, FORMATION, above
+from anchor.search.finds import Finds
 from anchor.search.ledger import Ledger, candidates, decode_crystal
 from anchor.search.loggers import jsonl_logger
 
 FIND_COLUMNS = (
-    "candidate", "formula", "spacegroup", "spacegroup_number", "n_atoms", ABOVE, FORMATION, ENERGY,
-    "novelty_reference", "bonds_ok", "relaxation",
+    "candidate", "formula", "spacegroup", "spacegroup_number", "n_atoms", ABOVE, ABOVE_WITH_FINDS, FORMATION,
+    ENERGY, "novelty_reference", "bonds_ok", "relaxation", "suspicious", "depth_percentile", "thin",
+    "phases_known", "holes", "known_in", "space_group_known",
 )  # fmt: skip
 
 
@@ -52,7 +53,7 @@ def export(ledger: Ledger, path: Path, *, which: str = "finds", most: float | No
     return len(rows)
 
 
-def write_outputs(ledger: Ledger, folder: Path, finds: list[dict[str, Any]]) -> dict[str, Path]:
+def write_outputs(ledger: Ledger, folder: Path, finds: Finds) -> dict[str, Path]:
     """Write the finds as CIF files and as a table, and the metrics of all steps; returns the places."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -66,18 +67,22 @@ def write_outputs(ledger: Ledger, folder: Path, finds: list[dict[str, Any]]) -> 
         ) from error
 
 
-def write_finds(finds: list[dict[str, Any]], folder: Path) -> Path:
-    """finds.csv and finds/NN-FORMULA.cif, lowest energy above the hull first."""
+def write_finds(finds: Finds, folder: Path) -> Path:
+    """finds.csv and finds/NN-FORMULA.cif: finds, then what is suspicious, then rediscoveries.
+
+    Each lowest energy above the hull first; the column "what" names the group.
+    """
     cifs = folder / "finds"
     cifs.mkdir(exist_ok=True)
     for old in cifs.glob("*.cif"):
         old.unlink()
-    hulls = list(dict.fromkeys(name for row in finds for name in row["energy_above_each_hull_ev_per_atom"]))
-    fields = ["cif", *FIND_COLUMNS, *(above(name) for name in hulls)]
+    rows = [{"what": what, **row} for what, group in finds.groups().items() for row in group]
+    hulls = list(dict.fromkeys(name for row in rows for name in row["energy_above_each_hull_ev_per_atom"]))
+    fields = ["cif", "what", *FIND_COLUMNS, *(above(name) for name in hulls)]
     with (folder / "finds.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=fields, extrasaction="ignore")
         writer.writeheader()
-        for rank, row in enumerate(finds, start=1):
+        for rank, row in enumerate(rows, start=1):
             name = f"{rank:02d}-{row['formula']}.cif"
             decode_crystal(row["crystal"]).to_structures()[0].to(filename=str(cifs / name))
             each = {above(name): e for name, e in row["energy_above_each_hull_ev_per_atom"].items()}

@@ -1,49 +1,141 @@
 """The finds of a campaign: its best new candidates, relaxed to the end, cell included.
 
 The reward relaxes positions only and stops early: this ranks candidates, but leaves them strained. What a
-user takes away is therefore relaxed once more under the same potential and judged on the same hull.
+user takes away is therefore relaxed once more under the same potential and judged on the same hull, then on
+the hull with everything else that the campaign found, and says what speaks against it: a depth that known
+compounds do not have, a chemical system that the databases do not know.
+
+A few candidates whose formula somebody has listed before are relaxed as well: rediscoveries show that the
+method works, and are no discoveries.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+import sqlalchemy as sa
+
+from anchor.chemistry.formula import parse_amounts
 from anchor.crystals.crystals import Crystals
 from anchor.crystals.symmetry import space_group
-from anchor.outcomes.columns import ABOVE
+from anchor.hull.alex_mp import AlexMPHull
+from anchor.hull.belief import load_depths
+from anchor.hull.competition import above_with_others, counting_hulls
+from anchor.hull.phases import composition_matrix
+from anchor.hull.references import PotentialHull
+from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS, STABLE_BELOW
 from anchor.outcomes.rows import each_hull
 from anchor.reward.novelty import reference_novelty
 from anchor.search.campaign import Campaign
-from anchor.search.ledger import candidates, decode_crystal, encode_crystal
+from anchor.search.ledger import Ledger, candidates, decode_crystal, encode_crystal
 
 FROM_JUDGE = (
     "relaxation", "energy_ev", "formation_energy_ev_per_atom", ABOVE, "bonds_ok", "valid",
 )  # fmt: skip
 """Columns of a find that the judge fills."""
+EACH = "energy_above_each_hull_ev_per_atom"
+MADE = {"icsd", "cod", "mp", "mp-old"}
+"""Sources that make a formula a rediscovery: OQMD's hypothetical compounds do not, and what is among the
+reference crystals was shown to the prior."""
+
+
+@dataclass(frozen=True)
+class Finds:
+    """Refined candidates of a campaign as they are shown.
+
+    Attributes:
+        finds: Formulas known nowhere at believable energies, lowest energy above the hull first.
+        suspicious: Those deeper below the hull than 99 % of the known stable compounds of their kind.
+        rediscoveries: Known formulas.
+    """
+
+    finds: list[dict[str, Any]]
+    suspicious: list[dict[str, Any]]
+    rediscoveries: list[dict[str, Any]]
+
+    @classmethod
+    def read(cls, ledger: Ledger) -> Finds:
+        new = ledger.find_rows()
+        return cls(
+            [row for row in new if not row["suspicious"]],
+            [row for row in new if row["suspicious"]],
+            ledger.find_rows(known=True),
+        )
+
+    def groups(self) -> dict[str, list[dict[str, Any]]]:
+        """By what each is, in the order of showing."""
+        return {"find": self.finds, "suspicious": self.suspicious, "rediscovery": self.rediscoveries}
+
+    def counts(self) -> dict[str, int]:
+        """How many there are, and how many finds hold against all else that the campaign found."""
+        return {
+            "finds": len(self.finds),
+            "on_hull_with_finds": sum(on_hull(row) for row in self.finds),
+            "in_thin_systems": sum(bool(row["thin"]) for row in self.finds),
+            "suspicious": len(self.suspicious),
+            "rediscoveries": len(self.rediscoveries),
+        }
+
+
+def on_hull(row: dict[str, Any]) -> bool:
+    """Whether a find is on the hull with all other finds of the campaign on it."""
+    above = row[ABOVE_WITH_FINDS]
+    return above is not None and above <= STABLE_BELOW
+
+
+def about(row: dict[str, Any]) -> str:
+    """What must be known about a find, for people."""
+    notes = []
+    if row["suspicious"]:
+        notes.append(f"deeper than {row['depth_percentile']:.1f} % of known compounds of its kind")
+    if row["thin"]:
+        notes.append(f"thin: {row['thin']}")
+    if row["holes"]:
+        notes.append(f"holes: {row['holes']}")
+    if row["known_in"]:
+        agrees = {None: "", True: ", space group agrees", False: ", another space group"}
+        notes.append(f"known in {row['known_in']}{agrees[row['space_group_known']]}")
+    return "; ".join(notes)
 
 
 def choose(campaign: Campaign, most: int) -> list[dict[str, Any]]:
     """The candidates worth refining: valid, formula known nowhere, lowest E_hull, one per formula."""
-    where = candidates.c.valid.is_(True) & (candidates.c.known_in == "")
-    where &= candidates.c[ABOVE].is_not(None)
+    return _best(campaign, candidates.c.known_in == "")[:most]
+
+
+def choose_known(campaign: Campaign, most: int) -> list[dict[str, Any]]:
+    """The best candidates whose formula a list of `MADE` has and the reference crystals have not."""
+    rows = _best(campaign, candidates.c.known_in != "")
+    sources = [set(row["known_in"].split(",")) for row in rows]
+    return [r for r, known in zip(rows, sources, strict=True) if known & MADE and "reference" not in known][
+        :most
+    ]
+
+
+def _best(campaign: Campaign, which: sa.ColumnElement[bool]) -> list[dict[str, Any]]:
+    where = candidates.c.valid.is_(True) & candidates.c[ABOVE].is_not(None) & which
     rows = sorted(
-        campaign.ledger.rows(["id", "formula", "relaxed", ABOVE], where=where),
+        campaign.ledger.rows(["id", "formula", "relaxed", "known_in", ABOVE], where=where),
         key=lambda r: (r[ABOVE], r["id"]),
     )
     best: dict[str, dict[str, Any]] = {}
     for row in rows:
         best.setdefault(row["formula"], row)
-    return list(best.values())[:most]
+    return list(best.values())
 
 
-def refine(campaign: Campaign, most: int = 20, *, max_steps: int = 400) -> list[dict[str, Any]]:
-    """Relax the best candidates with the cell free, judge them again, store and return the finds.
+def refine(campaign: Campaign, most: int = 20, *, max_steps: int = 400) -> Finds:
+    """Relax the best candidates with the cell free, judge them again and store them.
 
-    Returns:
-        Rows of the finds joined with their candidates, lowest energy above the hull first.
+    Args:
+        campaign: Whose candidates.
+        most: New formulas; rediscoveries come on top, up to a quarter of this.
+        max_steps: Of a relaxation.
     """
-    chosen = choose(campaign, most)
+    chosen = [*choose(campaign, most), *choose_known(campaign, -(-most // 4))]
     judge = campaign.environment.judge
     assert judge.relaxing is not None, "a campaign relaxes"
     # Free to leave the symmetry that the search may have kept.
@@ -67,9 +159,62 @@ def refine(campaign: Campaign, most: int = 20, *, max_steps: int = 400) -> list[
                 "spacegroup": symbol,
                 "spacegroup_number": number,
                 **found,
-                "energy_above_each_hull_ev_per_atom": hulls,
+                EACH: hulls,
                 "novelty_reference": score.value,
+                **_trust(campaign, row["formula"], found[ABOVE], number),
             }
         )
+    formulas = [row["formula"] for row in chosen]
+    for row, above in zip(rows, _with_finds(campaign, formulas, rows), strict=True):
+        row[ABOVE_WITH_FINDS] = above
     campaign.ledger.store_finds(rows)
-    return campaign.ledger.find_rows()
+    return Finds.read(campaign.ledger)
+
+
+def _trust(campaign: Campaign, formula: str, above: float | None, number: int) -> dict[str, Any]:
+    """What speaks for and against a find."""
+    belief = None if above is None else load_depths().of(formula, above)
+    elements, knowledge = list(parse_amounts(formula)), campaign.environment.knowledge
+    listed = campaign.environment.reference.listed.space_groups(formula)
+    return {
+        "depth_percentile": belief and belief.percentile,
+        "suspicious": belief and belief.suspicious,
+        "phases_known": knowledge and knowledge.of(elements).known,
+        "holes": knowledge and knowledge.deep_holes(elements),
+        "space_group_known": number in listed if listed else None,
+    }
+
+
+def _with_finds(
+    campaign: Campaign, formulas: Sequence[str], rows: Sequence[dict[str, Any]]
+) -> list[float | None]:
+    """Energy above the hull on which all finds and all valid candidates of the ledger lie too, eV/atom.
+
+    Candidates above the hull change nothing; those below it stand where the reward's short relaxation left
+    them, a little too high. Deep ones that nobody believes compete as well: what is on the hull has beaten
+    everything.
+    """
+    hull = campaign.environment.hull
+    assert isinstance(hull, PotentialHull | AlexMPHull), "there are no other hulls to search on"
+    hulls = counting_hulls(hull)
+    where = candidates.c.valid.is_(True) & candidates.c[ABOVE].is_not(None)
+    others = [
+        row
+        for row in campaign.ledger.rows(["formula", EACH], where=where)
+        if any((row[EACH].get(name) or 0.0) < 0 for name in hulls)
+    ]
+    mine = composition_matrix(formulas)
+    theirs = np.vstack([mine, composition_matrix(row["formula"] for row in others)])
+
+    def energies(found: Sequence[dict[str, Any]], name: str) -> list[float]:
+        return [np.nan if row[EACH].get(name) is None else row[EACH][name] for row in found]
+
+    above = np.fmax.reduce(
+        [
+            above_with_others(
+                hull, mine, np.array(energies(rows, name)), theirs, np.array(energies([*rows, *others], name))
+            )
+            for name, hull in hulls.items()
+        ]
+    )
+    return [None if np.isnan(value) else float(value) for value in above]

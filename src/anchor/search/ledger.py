@@ -26,7 +26,7 @@ from sqlalchemy.exc import (
 
 from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError, InputError
-from anchor.outcomes.columns import ABOVE, column
+from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS, column
 
 SCHEMA_VERSION = 2
 APPLICATION_ID = 0x414E4352  # "ANCR" in a SQLite header: tells our files from anybody else's
@@ -124,6 +124,7 @@ candidates = sa.Table(
     sa.Column("reward", sa.Float, comment="r(c); null when excluded"),
     sa.Column("advantage", sa.Float, comment="A_i; null when excluded"),
     _column("known_in", nullable=False),
+    _column("thin"),
 )
 
 states = sa.Table(
@@ -146,6 +147,12 @@ finds = sa.Table(
     _column("formation_energy_ev_per_atom"),
     _column(ABOVE),
     sa.Column("energy_above_each_hull_ev_per_atom", sa.JSON, comment="by the name of the hull, signed"),
+    _column(ABOVE_WITH_FINDS),
+    _column("depth_percentile"),
+    _column("suspicious"),
+    _column("phases_known"),
+    _column("holes"),
+    _column("space_group_known"),
     _column("bonds_ok", nullable=False),
     _column("valid"),
     sa.Column("novelty_reference", sa.Float, comment="CAN of the final crystal against the reference"),
@@ -159,7 +166,14 @@ _OLD_COLUMNS = {
     "log_probs": [f"logp_{head}" for head in _OLD_HEADS],
     "energy_above_each_hull_ev_per_atom": [f"energy_above_{hull}_hull_ev_per_atom" for hull in _OLD_HULLS],
     "made_by": [],
+    "thin": [],
     "valid": [],  # of finds
+    ABOVE_WITH_FINDS: [],
+    "depth_percentile": [],
+    "suspicious": [],
+    "phases_known": [],
+    "holes": [],
+    "space_group_known": [],
 }
 
 
@@ -372,10 +386,13 @@ class Ledger:
             for row in connection.execution_options(yield_per=1000).execute(query).mappings():
                 yield _renewed(dict(row), names, self.version)
 
-    def find_rows(self) -> list[dict[str, Any]]:
+    def find_rows(self, *, known: bool = False) -> list[dict[str, Any]]:
         """Refined finds with their candidates' columns, lowest energy above the hull first.
 
         `n_atoms` is the crystal's: a prior that chooses the formula units may not keep the proposed cell.
+
+        Args:
+            known: Those whose formula is known (rediscoveries) instead of those known nowhere.
         """
         names = list(finds.c.keys())
         own = [column.name for column in candidates.c if column.name not in finds.c]
@@ -388,6 +405,7 @@ class Ledger:
         return [
             {**by_id[row["candidate"]], **row, "n_atoms": decode_crystal(row["crystal"]).n_atoms}
             for row in found
+            if bool(by_id[row["candidate"]]["known_in"]) == known
         ]
 
     @contextmanager

@@ -1,0 +1,66 @@
+"""Finds that compete: energies above the hull of all known phases and of what a search itself has found."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchor.hull.alex_mp import AlexMPHull
+from anchor.hull.hull import Hull
+from anchor.hull.references import DECIMALS, PotentialHull
+from anchor.hull.simplex import SystemHull
+
+FILLED = "filled"
+"""Source of phases that were made to fill holes: they do not compete with their own composition."""
+
+
+def counting_hulls(hull: PotentialHull | AlexMPHull) -> dict[str, Hull]:
+    """The hulls whose largest distance counts, by the name of their energies."""
+    if isinstance(hull, AlexMPHull):
+        return {"alex-mp": hull.hull}
+    names = list(hull.databases) if hull.kind == "union" else [hull.kind]
+    return {name: hull.hulls[name] for name in names}
+
+
+def above_with_others(
+    hull: Hull,
+    amounts: NDArray[np.float64],
+    above: NDArray[np.float64],
+    others: NDArray[np.float64],
+    others_above: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Energy above the hull on which the others lie as well, eV/atom, signed; NaN where not scored.  # [n]
+
+    Nothing competes with itself: others of the same composition are left out. Others at or above the hull
+    are not part of any hull and cost nothing.
+
+    Args:
+        hull: Of the known phases.
+        amounts: Compositions by atomic number.  # [n, 119]
+        above: Their energies above `hull`.  # [n]
+        others: Compositions of the competitors; may hold those of `amounts`.  # [m, 119]
+        others_above: Their energies above `hull`.  # [m]
+    """
+    below = others_above < 0  # NaN is not
+    others = others[below] / others[below].sum(axis=1, keepdims=True)
+    energy = others_above[below] + hull.hull_energy(others)
+    found = np.array(above, dtype=np.float64)
+    for i, row in enumerate(amounts / amounts.sum(axis=1, keepdims=True)):
+        system = tuple(np.flatnonzero(row).tolist())
+        inside = ~(others[:, row == 0] > 0).any(axis=1) & (np.abs(others - row).max(axis=1, initial=0) > 1e-9)
+        if not inside.any() or not np.isfinite(found[i]):
+            continue
+        fractions, energies, rows = hull.index.gather(system)
+        same = np.abs(fractions - row[list(system)][:, None]).max(axis=0) < 1e-9
+        kept = ~(same & (hull.index.phases.sources[rows] == FILLED))
+        fractions, energies, rows = fractions[:, kept], energies[kept], rows[kept]
+        known = SystemHull(fractions, energies, rows)
+        joined = SystemHull(
+            np.hstack([fractions, others[inside][:, list(system)].T]),
+            np.concatenate([energies, energy[inside]]),
+            np.concatenate([rows, np.full(inside.sum(), -1)]),
+        )
+        target = row[None, list(system)]
+        lowered = float(known.energy(target)[0] - joined.energy(target)[0])
+        found[i] = round(found[i] + max(lowered, 0.0), DECIMALS)
+    return found

@@ -1,0 +1,125 @@
+"""Finds: who is chosen, who competes with whom, and what is listed apart."""
+
+import csv
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from anchor.config import load_config
+from anchor.crystals.crystals import Crystals
+from anchor.hull.alex_mp import AlexMPHull
+from anchor.hull.phases import Phases
+from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS
+from anchor.report.html import report_html
+from anchor.search.export import write_finds
+from anchor.search.finds import EACH, Finds, _with_finds, about, choose, choose_known
+from anchor.search.ledger import Ledger, candidates, encode_crystal, finds
+
+CRYSTAL = encode_crystal(
+    Crystals(np.array([2]), np.array([11, 17]), np.array([[0, 0, 0], [0.5] * 3]), 4.0 * np.eye(3)[None])
+)
+IDENTITY = {
+    "anchor": "0", "reference": "r", "hull": "h", "code": "c", "threads": 1,
+    "potential": {"name": "p", "hash": "p"}, "prior": {"name": "q", "hash": "q"},
+}  # fmt: skip
+
+
+def candidate(number: int, formula: str, above: float, known_in: str = "", **more: Any) -> dict[str, Any]:
+    values: dict[str, Any] = dict.fromkeys(column.name for column in candidates.c)
+    return values | {
+        "id": number, "step": 0, "group_index": 0, "member": number, "formula": formula, "cell": formula,
+        "n_elements": 2, "n_atoms": 2, "valid": True, "included": True, "status": "scored", "reason": "",
+        "known_in": known_in, "own_objectives": {}, "relaxed": CRYSTAL, ABOVE: above,
+        EACH: {"alex-mp": above}, "thin": "", **more,
+    }  # fmt: skip
+
+
+def find(number: int, above: float, **more: Any) -> dict[str, Any]:
+    values: dict[str, Any] = dict.fromkeys(column.name for column in finds.c)
+    return values | {
+        "candidate": number, "crystal": CRYSTAL, "spacegroup": "Pm-3m", "spacegroup_number": 221,
+        "relaxation": "converged", "bonds_ok": True, "valid": True, ABOVE: above, ABOVE_WITH_FINDS: above,
+        EACH: {"dft": above}, "novelty_reference": 0.75, "suspicious": False, **more,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    config = load_config(overrides=["policy.source=neutral"]).config.model_dump(mode="json")
+    ledger = Ledger.create(tmp_path, config, IDENTITY, "2026-01-01T00:00:00+00:00")
+    rows = [
+        candidate(0, "NaCl", -0.1, "icsd,mp,reference"),
+        candidate(1, "Na2Cl", -0.3),
+        candidate(2, "NaCl2", -0.2, thin="no compound"),
+        candidate(3, "Na3Cl", -0.05, "icsd"),
+        candidate(4, "Na3Cl2", -0.05, "oqmd"),
+        candidate(5, "Na2Cl", -0.4),
+        candidate(6, "NaCl3", -0.9, valid=False),
+    ]
+    step = {"step": 0, "structures": 7, "contexts": [], "metrics": {}, "seconds": {}}
+    ledger.commit_step(step, rows, b"", keep=False)
+    return ledger
+
+
+def test_the_new_and_the_known_are_chosen_apart(ledger: Ledger) -> None:
+    campaign: Any = SimpleNamespace(ledger=ledger)
+    assert [row["id"] for row in choose(campaign, 5)] == [5, 2]  # one per formula, the invalid one is not
+    assert [row["id"] for row in choose(campaign, 1)] == [5]
+    # of the reference, or OQMD's own idea: no rediscovery
+    assert [row["formula"] for row in choose_known(campaign, 5)] == ["Na3Cl"]
+
+
+def test_finds_compete_with_all_valid_candidates(ledger: Ledger) -> None:
+    elements = Phases.from_formulas(["Na", "Cl"], [0.0, 0.0])
+    potential: Any = SimpleNamespace(checkpoint_hash="", energies_corrected=True)
+    environment = SimpleNamespace(hull=AlexMPHull(elements, potential))
+    campaign: Any = SimpleNamespace(ledger=ledger, environment=environment)
+    rows = [{EACH: {"alex-mp": -0.25}}, {EACH: {"alex-mp": None}}]
+    first, second = _with_finds(campaign, ["NaCl2", "NaCl"], rows)
+    # Best mixture at NaCl2: its six atoms give Na2Cl (−0.4, three of them) and chlorine, −0.2.
+    assert first == pytest.approx(-0.25 + 0.2)
+    assert second is None
+
+
+def test_suspicious_ones_and_rediscoveries_are_listed_apart(ledger: Ledger, tmp_path: Path) -> None:
+    ledger.store_finds(
+        [
+            find(1, -0.4, suspicious=True, depth_percentile=99.7),
+            find(2, -0.2, **{ABOVE_WITH_FINDS: 0.01}),
+            find(3, -0.3, space_group_known=True),
+        ]
+    )
+    found = Finds.read(ledger)
+    assert {what: [r["formula"] for r in rows] for what, rows in found.groups().items()} == {
+        "find": ["NaCl2"],
+        "suspicious": ["Na2Cl"],
+        "rediscovery": ["Na3Cl"],
+    }
+    assert found.counts() == {
+        "finds": 1, "on_hull_with_finds": 0, "in_thin_systems": 1, "suspicious": 1, "rediscoveries": 1,
+    }  # fmt: skip
+    assert [row["formula"] for row in ledger.find_rows()] == ["Na2Cl", "NaCl2"]  # exports: no rediscovery
+    with write_finds(found, tmp_path).open() as file:
+        table = list(csv.DictReader(file))
+    assert [(row["what"], row["formula"]) for row in table] == [
+        ("find", "NaCl2"), ("suspicious", "Na2Cl"), ("rediscovery", "Na3Cl"),
+    ]  # fmt: skip
+    assert table[0]["energy_above_hull_with_finds_ev_per_atom"] == "0.01"
+    assert table[2]["space_group_known"] == "True"
+    page = report_html(ledger)
+    parts = [page.index(title) for title in ("<h2>Finds", "<h2>Suspicious", "<h2>Rediscoveries")]
+    assert parts == sorted(parts)
+    assert "<b>0 of 1</b> are on the hull" in page
+    assert "deeper than 99.7 %" in page[parts[1] : parts[2]]
+    assert "deeper than 99.7 %" not in page[parts[0] : parts[1]]
+    assert "known in icsd, space group agrees" in page[parts[2] :]
+
+
+def test_what_is_said_about_a_find() -> None:
+    row = {"suspicious": None, "thin": None, "holes": None, "known_in": "", "space_group_known": None}
+    assert about(row) == ""
+    row |= {"thin": "no compound", "holes": "Y2Se3", "known_in": "cod", "space_group_known": False}
+    assert about(row) == "thin: no compound; holes: Y2Se3; known in cod, another space group"
