@@ -203,6 +203,7 @@ class Campaign:
             own = self.config.reward.objectives
             for row in candidate_rows(compositions, group, scores, own=own):
                 number = len(rows)
+                system = None if knowledge is None else knowledge.of(parse_amounts(row["formula"]))
                 row |= {
                     "id": self.structures + number,
                     "step": proposal.step,
@@ -210,7 +211,8 @@ class Campaign:
                     "log_probs": {name: float(values[number]) for name, values in log_probs.items()},
                     "advantage": plain(advantage[index, row["member"]]),
                     "known_in": ",".join(sorted(known(row["formula"]))),
-                    "thin": None if knowledge is None else knowledge.of(parse_amounts(row["formula"])).thin,
+                    "phases_known": system and system.known,
+                    "thin": system and system.thin,
                 }
                 rows.append(row)
         return rows

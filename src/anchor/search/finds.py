@@ -179,7 +179,6 @@ def _trust(campaign: Campaign, formula: str, above: float | None, number: int) -
     return {
         "depth_percentile": belief and belief.percentile,
         "suspicious": belief and belief.suspicious,
-        "phases_known": knowledge and knowledge.of(elements).known,
         "holes": knowledge and knowledge.deep_holes(elements),
         "space_group_known": number in listed if listed else None,
     }
