@@ -24,6 +24,7 @@ from anchor.clock import Clock
 from anchor.config import Config
 from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError
+from anchor.hull.holes import in_words
 from anchor.outcomes.checks import Checks
 from anchor.policy.grpo import Learner, Proposal, Proposer, Scores, group_advantages
 from anchor.policy.untrained import Untrained
@@ -203,7 +204,8 @@ class Campaign:
             own = self.config.reward.objectives
             for row in candidate_rows(compositions, group, scores, own=own):
                 number = len(rows)
-                system = None if knowledge is None else knowledge.of(parse_amounts(row["formula"]))
+                elements = list(parse_amounts(row["formula"]))
+                system = knowledge and knowledge.of(elements)
                 row |= {
                     "id": self.structures + number,
                     "step": proposal.step,
@@ -213,6 +215,7 @@ class Campaign:
                     "known_in": ",".join(sorted(known(row["formula"]))),
                     "phases_known": system and system.known,
                     "thin": system and system.thin,
+                    "holes": knowledge and in_words(knowledge.deep_holes(elements)),
                 }
                 rows.append(row)
         return rows

@@ -126,6 +126,7 @@ candidates = sa.Table(
     _column("known_in", nullable=False),
     _column("phases_known"),
     _column("thin"),
+    _column("holes"),
 )
 
 states = sa.Table(
@@ -151,7 +152,6 @@ finds = sa.Table(
     _column(ABOVE_WITH_FINDS),
     _column("depth_percentile"),
     _column("suspicious"),
-    _column("holes"),
     _column("space_group_known"),
     _column("bonds_ok", nullable=False),
     _column("valid"),
