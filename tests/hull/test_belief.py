@@ -10,9 +10,9 @@ from anchor.hull.belief import (
     amounts_of,
     depth_percentiles,
     load_depths,
-    load_facts,
 )
 from anchor.hull.databases import dft_hull
+from anchor.hull.holes import load_facts
 from anchor.hull.phases import composition_matrix
 
 

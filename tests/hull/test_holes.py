@@ -8,7 +8,7 @@ from pymatgen.analysis.phase_diagram import PDEntry, PhaseDiagram
 from pymatgen.core import Composition
 
 from anchor.hull.databases import dft_hull
-from anchor.hull.holes import Knowledge, depths_below_others, find_holes
+from anchor.hull.holes import DEEP, Knowledge, depths_below_others, find_holes, in_words
 from anchor.reference.reference import load_reference
 
 ELEMENTS = ("Li", "Sc", "Y", "Se")
@@ -68,7 +68,13 @@ def test_a_compound_of_both_databases_counts_once() -> None:
     assert Knowledge().of(["Ca", "O"]).entries == len(ours | theirs)
 
 
-def test_holes_of_a_system_are_those_of_the_whole_list() -> None:
-    knowledge = Knowledge()
-    assert knowledge.holes(ELEMENTS) == find_holes(ELEMENTS)
-    assert "Sc2Se3 (Materials Project only, 0.31)" in knowledge.deep_holes(["Se", "Sc"])
+def test_shipped_holes_of_a_system_are_those_of_the_lists() -> None:
+    elements = (*ELEMENTS, "Na", "S", "F", "Ti")
+    shipped = Knowledge().deep_holes(elements)
+    found = [hole for hole in find_holes(elements) if hole.depth > DEEP]
+    assert len(found) > 5
+    assert [(h.formula, h.elements, h.stable_in) for h in shipped] == [
+        (h.formula, h.elements, h.stable_in) for h in found
+    ]
+    assert [h.depth for h in shipped] == pytest.approx([h.depth for h in found], abs=1e-4)
+    assert "Sc2Se3 (Materials Project only, 0.31)" in in_words(Knowledge().deep_holes(["Se", "Sc"]))

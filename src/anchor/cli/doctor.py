@@ -66,8 +66,8 @@ def examine() -> dict[str, Any]:
     import torch
 
     import anchor
-    from anchor.hull.belief import load_facts
     from anchor.hull.databases import LABELS
+    from anchor.hull.holes import load_facts
     from anchor.paths import BUNDLED, cache_dir, sha256
     from anchor.potentials.registry import REGISTRY, availability
     from anchor.potentials.weights import pinned

@@ -173,10 +173,9 @@ def _system(knowledge: Knowledge, elements: list[str]) -> dict[str, Any]:
         "known": known.known,
         "phases": known.phases,
         "thin": known.thin,
-        "deep_holes": knowledge.deep_holes(elements),
         "holes": [
-            {"formula": hole.formula, "stable_in": hole.stable_in, "depth_ev_per_atom": round(hole.depth, 6)}
-            for hole in knowledge.holes(elements)
+            {"formula": hole.formula, "stable_in": hole.stable_in, "depth_ev_per_atom": hole.depth}
+            for hole in knowledge.deep_holes(elements)
         ],
     }
 
@@ -189,8 +188,11 @@ def _note(row: dict[str, Any]) -> str:
         notes.append(f"suspicious: 99 % of known compounds ({belief['kind']}) are less than {limit:.2f} deep")
     if system and system["thin"]:
         notes.append(f"thin: {system['thin']}")
-    if system and system["deep_holes"]:
-        notes.append(f"holes: {system['deep_holes']}")
+    if system and system["holes"]:
+        named = (
+            f"{h['formula']} ({h['stable_in']} only, {h['depth_ev_per_atom']:.2f})" for h in system["holes"]
+        )
+        notes.append(f"holes: {', '.join(named)}")
     return "; ".join(notes) or "-"
 
 

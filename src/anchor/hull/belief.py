@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 
 from anchor.hull.calibration import family_names
 from anchor.hull.databases import Database, dft_hull
-from anchor.hull.holes import count_holes, depths_below_others, find_holes
+from anchor.hull.holes import DEEP, FILE, count_holes, depths_below_others, find_holes, load_facts
 from anchor.hull.phases import N_NUMBERS, Phases, composition_matrix
 from anchor.paths import BUNDLED
 
-FILE = "hull-belief.json"
 SUSPICIOUS = 99.0
 """Percentile of its kind's depths beyond which a find is not believed."""
 PERCENTS = (0, 10, 20, 30, 40, 50, 60, 70, 80, 85, 90, 95, 97, 98, 99, 99.5, 100)
@@ -89,12 +88,6 @@ def load_depths(database: Database = "mp") -> Depths:
     return Depths({kind: one["depth"] for kind, one in load_facts()["depths"][database].items()})
 
 
-@cache
-def load_facts() -> dict[str, Any]:
-    """What `measure` found in the bundled lists: depths by kind, and counts of holes."""
-    return json.loads((BUNDLED / FILE).read_text())
-
-
 # Measuring
 
 
@@ -138,7 +131,9 @@ def measure() -> dict[str, Any]:
         phases, rows, depths = stable_depths(database)
         facts["lists"][database] = dft_hull(database).identity.reference_hash
         facts["depths"][database] = depth_percentiles(amounts_of(phases, rows), depths)
-    return {**facts, "holes": count_holes(find_holes())}
+    holes = find_holes()
+    deep = [[hole.formula, hole.stable_in, round(hole.depth, 4)] for hole in holes if hole.depth > DEEP]
+    return {**facts, "holes": count_holes(holes), "deep_holes": deep}
 
 
 if __name__ == "__main__":

@@ -5,10 +5,12 @@ A search lives in holes: where a competing phase is missing, its neighbours look
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import json
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +19,12 @@ from anchor.arrays import unpack_strings
 from anchor.chemistry.elements import NUMBER, SYMBOLS
 from anchor.hull.databases import LABELS, Database, dft_hull
 from anchor.hull.hull import Hull
-from anchor.hull.phases import system_key
+from anchor.hull.phases import parse_amounts, system_key
 from anchor.hull.simplex import SystemHull
+from anchor.paths import BUNDLED
 from anchor.reference.reference import load_reference
 
-_DATABASES: tuple[Database, ...] = ("oqmd", "mp")
+FILE = "hull-belief.json"
 FEWEST_BINARY = 3
 """A binary edge with fewer distinct compounds in both databases together makes a system thin: OQMD computes
 three (A3B, AB, AB3) for every pair of elements, so that with fewer nobody has looked."""
@@ -60,15 +63,11 @@ def find_holes(elements: Collection[str] | None = None) -> list[Hole]:
     Args:
         elements: Only of systems made of these symbols; None: of all (half a minute).
     """
-    return _holes({database: range(len(_formulas(database))) for database in _DATABASES}, elements)
-
-
-def _holes(rows: Mapping[Database, Iterable[int]], elements: Collection[str] | None) -> list[Hole]:
-    """Those of the rows of each database that are on its hull and absent in the other, deepest first."""
     found: list[Hole] = []
-    for database, chosen in rows.items():
-        formulas, listed = _formulas(database), _listed("mp" if database == "oqmd" else "oqmd")
-        absent = [i for i in chosen if i < len(formulas) and formulas[i] not in listed]
+    pairs: tuple[tuple[Database, Database], ...] = (("oqmd", "mp"), ("mp", "oqmd"))
+    for database, other in pairs:
+        formulas, listed = _formulas(database), _listed(other)
+        absent = [i for i, formula in enumerate(formulas) if formula not in listed]
         hull = dft_hull(database)
         for row, depth in depths_below_others(hull, absent, elements):
             numbers = [z for z in hull.index.phases.numbers[row].tolist() if z]
@@ -163,7 +162,7 @@ class SystemKnowledge:
 
 
 class Knowledge:
-    """Counts of compounds by chemical system in both databases, and their holes system by system."""
+    """Counts of compounds by chemical system in both databases, and deep holes as they ship."""
 
     def __init__(self) -> None:
         reference = load_reference()
@@ -171,7 +170,11 @@ class Knowledge:
         numbers = reference.mp_hull["numbers"]
         self._counts = {"oqmd": _by_system(reference.hull_numbers), "mp": _by_system(numbers)}
         self._only_mp = _by_system(numbers[only_mp])
-        self._holes: dict[tuple[str, ...], list[Hole]] = {}
+        self._deep: dict[int, list[Hole]] = {}
+        for formula, database, depth in load_facts()["deep_holes"]:
+            elements = sorted(parse_amounts(formula))
+            hole = Hole(formula, tuple(SYMBOLS[z] for z in elements), database, depth)
+            self._deep.setdefault(system_key(elements), []).append(hole)
 
     def of(self, elements: Iterable[str]) -> SystemKnowledge:
         """What is known about the system of these elements."""
@@ -192,22 +195,22 @@ class Knowledge:
             min(edges.items(), key=lambda edge: edge[1]),
         )
 
-    def holes(self, elements: Iterable[str]) -> list[Hole]:
-        """Phases of the system and its subsystems that one database has on its hull and the other lacks."""
-        numbers = tuple(sorted({NUMBER[s] for s in elements}))
-        symbols = tuple(SYMBOLS[z] for z in numbers)
-        if symbols not in self._holes:
-            rows: dict[Database, Iterable[int]] = {}
-            for database in _DATABASES:
-                hull = dft_hull(database)
-                if hull.elements.issuperset(numbers):
-                    rows[database] = hull.index.gather(numbers)[2].tolist()
-            self._holes[symbols] = _holes(rows, symbols)
-        return self._holes[symbols]
+    def deep_holes(self, elements: Iterable[str]) -> list[Hole]:
+        """Holes of the system and its subsystems that are deeper than `DEEP`, deepest first."""
+        numbers = sorted({NUMBER[s] for s in elements})
+        keys = [system_key(c) for size in range(2, len(numbers) + 1) for c in combinations(numbers, size)]
+        return sorted((hole for key in keys for hole in self._deep.get(key, ())), key=lambda h: -h.depth)
 
-    def deep_holes(self, elements: Iterable[str]) -> str:
-        """Holes of the system deeper than `DEEP`, for people."""
-        return ", ".join(str(hole) for hole in self.holes(elements) if hole.depth > DEEP)
+
+def in_words(holes: Iterable[Hole]) -> str:
+    """Holes for people, comma-separated."""
+    return ", ".join(str(hole) for hole in holes)
+
+
+@cache
+def load_facts() -> dict[str, Any]:
+    """What `anchor.hull.belief.measure` found in the bundled lists: depths by kind, and holes."""
+    return json.loads((BUNDLED / FILE).read_text())
 
 
 def _by_system(numbers: NDArray[np.uint8]) -> dict[int, int]:

@@ -24,6 +24,7 @@ from anchor.clock import Clock
 from anchor.config import Config
 from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError
+from anchor.hull.holes import in_words
 from anchor.outcomes.checks import Checks
 from anchor.policy.grpo import Learner, Proposal, Proposer, Scores, group_advantages
 from anchor.policy.untrained import Untrained
@@ -203,6 +204,8 @@ class Campaign:
             own = self.config.reward.objectives
             for row in candidate_rows(compositions, group, scores, own=own):
                 number = len(rows)
+                elements = list(parse_amounts(row["formula"]))
+                system = knowledge and knowledge.of(elements)
                 row |= {
                     "id": self.structures + number,
                     "step": proposal.step,
@@ -210,7 +213,9 @@ class Campaign:
                     "log_probs": {name: float(values[number]) for name, values in log_probs.items()},
                     "advantage": plain(advantage[index, row["member"]]),
                     "known_in": ",".join(sorted(known(row["formula"]))),
-                    "thin": None if knowledge is None else knowledge.of(parse_amounts(row["formula"])).thin,
+                    "phases_known": system and system.known,
+                    "thin": system and system.thin,
+                    "holes": knowledge and in_words(knowledge.deep_holes(elements)),
                 }
                 rows.append(row)
         return rows

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from anchor.chemistry.formula import parse_amounts
 from anchor.crystals.crystals import Crystals
 from anchor.crystals.symmetry import space_group
 from anchor.hull.alex_mp import AlexMPHull
@@ -174,13 +173,10 @@ def refine(campaign: Campaign, most: int = 20, *, max_steps: int = 400) -> Finds
 def _trust(campaign: Campaign, formula: str, above: float | None, number: int) -> dict[str, Any]:
     """What speaks for and against a find."""
     belief = None if above is None else load_depths().of(formula, above)
-    elements, knowledge = list(parse_amounts(formula)), campaign.environment.knowledge
     listed = campaign.environment.reference.listed.space_groups(formula)
     return {
         "depth_percentile": belief and belief.percentile,
         "suspicious": belief and belief.suspicious,
-        "phases_known": knowledge and knowledge.of(elements).known,
-        "holes": knowledge and knowledge.deep_holes(elements),
         "space_group_known": number in listed if listed else None,
     }
 

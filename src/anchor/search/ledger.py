@@ -124,7 +124,9 @@ candidates = sa.Table(
     sa.Column("reward", sa.Float, comment="r(c); null when excluded"),
     sa.Column("advantage", sa.Float, comment="A_i; null when excluded"),
     _column("known_in", nullable=False),
+    _column("phases_known"),
     _column("thin"),
+    _column("holes"),
 )
 
 states = sa.Table(
@@ -150,8 +152,6 @@ finds = sa.Table(
     _column(ABOVE_WITH_FINDS),
     _column("depth_percentile"),
     _column("suspicious"),
-    _column("phases_known"),
-    _column("holes"),
     _column("space_group_known"),
     _column("bonds_ok", nullable=False),
     _column("valid"),
