@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -14,6 +15,15 @@ from relax_surfaces import Morse
 
 from anchor.crystals.crystals import Crystals
 from anchor.reference.reference import load_reference
+
+SLOW = set((Path(__file__).parent / "slow.txt").read_text().split())
+"""Tests that `make test-fast` leaves out: the longest of a whole run with --durations."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.nodeid.split("[")[0] in SLOW:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")

@@ -31,3 +31,10 @@ def test_the_rooms_are_those_of_the_code() -> None:
     rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \|$", page, re.M)
     scope = runpy.run_path(str(ROOT / "tests" / "test_imports.py"))
     assert {name: "" if uses == "–" else uses for name, uses in rows} == scope["ALLOWED"]
+
+
+def test_slow_tests_exist() -> None:
+    """A test that was renamed must not slip back into the fast tier unnoticed."""
+    for line in (ROOT / "tests" / "slow.txt").read_text().split():
+        file, _, name = line.partition("::")
+        assert f"def {name}(" in (ROOT / file).read_text(), line
