@@ -153,6 +153,18 @@ def test_an_idle_process_that_died_is_replaced() -> None:
         assert pool.results(tasks.pid_of, [0]) != [pid]
 
 
+def test_a_process_that_dies_between_two_items_loses_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where nobody noticed before the next task was on its way."""
+    with Processes(workers=1) as pool:
+        (pid,) = pool.results(tasks.pid_of, [0])
+        os.kill(pid, signal.SIGKILL)
+        assert gone(pid)
+        monkeypatch.setattr(pool._idle[0].process, "poll", lambda: None)
+        found = pool.results(tasks.pid_of, [0, 0])
+        assert len(found) == 2
+        assert pid not in found
+
+
 def test_processes_start_when_needed_are_kept_and_end_with_the_executor() -> None:
     pool = Processes(workers=3)
     assert pool._idle == []

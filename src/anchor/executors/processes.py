@@ -70,7 +70,12 @@ class Processes(Executor):
                 yield from done  # after the workers have their next items: the listener may take its time
                 done = []
                 for worker in _ready(busy):
-                    outcome = worker.hear(limit)
+                    try:
+                        outcome = worker.hear(limit)
+                    except _LostError:  # it died while it was idle: another does the item
+                        busy.pop(worker.pipe)
+                        waiting.appendleft((worker.item, items[worker.item]))
+                        continue
                     if outcome is not None:
                         done.append((worker.item, outcome))
                         self._idle.append(busy.pop(worker.pipe))
@@ -90,6 +95,10 @@ class Processes(Executor):
             self._idle.pop().kill()
 
 
+class _LostError(Exception):
+    """A process that had worked before was gone when the next task came."""
+
+
 class _Worker:
     """One process, the pipe to it, and the item it works on. It ends with this object."""
 
@@ -107,7 +116,7 @@ class _Worker:
             )
         far_end.close()  # so that the process's death is the end of the pipe
         self.kill = weakref.finalize(self, _end, self.process, self.pipe)
-        self.item, self.deadline, self.started = -1, inf, False
+        self.item, self.deadline, self.started, self.worked = -1, inf, False, False
 
     def begin(self, item: int, task: bytes) -> None:
         self.item, self.deadline, self.started = item, inf, False
@@ -126,6 +135,8 @@ class _Worker:
             kind, outcome = pickle.loads(self.pipe.recv_bytes())  # noqa: S301  # of our own child
         except (EOFError, ConnectionResetError):
             code = self.process.wait()
+            if not self.started and self.worked:
+                raise _LostError from None
             if not self.started:
                 raise AnchorError(
                     f"a worker process ended with code {code} before its task began", _WAY_OUT
@@ -135,7 +146,7 @@ class _Worker:
         if kind == "broken":
             raise outcome.error
         if kind == "started":
-            self.started, self.deadline = True, time.monotonic() + seconds
+            self.started, self.worked, self.deadline = True, True, time.monotonic() + seconds
         return outcome
 
 
