@@ -26,7 +26,8 @@ NEAR = 0.05
 DEEP = 0.05
 """eV/atom below a hull from which on a second potential has to agree."""
 AGREES_WITHIN = 0.05
-"""eV/atom between the distances to the hull under both potentials, each on its own hull."""
+"""eV/atom that a phase may lie higher under the second potential, each on its own hull. Lower is no
+objection: then the hole is there all the more."""
 VOLUME_TAIL = 0.002
 """Share of an element's reference crystals that are smaller, and that are larger, than what is allowed."""
 ENDED = ("converged", "capped")
@@ -45,11 +46,9 @@ def verdicts(made: Columns, *, second: str) -> list[str]:
         second: Name of the second potential.
     """
     distance = np.stack([made[f"above_{name}"] for name in DATABASES])  # [2, n]
-    strict = np.stack([made[f"strict_{name}"] for name in DATABASES])
     other = np.stack([made[f"second_{name}"] for name in DATABASES])
-    near = (distance <= NEAR).any(axis=0)
-    held = (strict <= NEAR).any(axis=0)
-    difference = np.where(distance < -DEEP, np.abs(other - distance), 0.0).max(axis=0)  # NaN: not scored
+    near, held = (distance <= NEAR).any(axis=0), own_merit(made)
+    higher = np.where(distance < -DEEP, other - distance, 0.0).max(axis=0)  # NaN: not scored
     found = []
     for i in range(len(near)):
         if not np.isfinite(made["energy"][i]):
@@ -63,8 +62,8 @@ def verdicts(made: Columns, *, second: str) -> list[str]:
         elif not made["volume_ok"][i]:
             found.append("a volume that its elements do not take")
         elif not held[i]:
-            found.append("above the elements as the potential has them")
-        elif not difference[i] <= AGREES_WITHIN:
+            found.append("low because the potential's elements are")
+        elif not higher[i] <= AGREES_WITHIN:
             found.append(f"{second} does not agree")
         else:
             found.append(JOINS)
@@ -74,8 +73,20 @@ def verdicts(made: Columns, *, second: str) -> list[str]:
 def asks_second(made: Columns) -> NDArray[np.bool_]:
     """Phases so far below a hull that a second potential is asked, if nothing else speaks against.  # [n]"""
     deep = np.any([made[f"above_{name}"] < -DEEP for name in DATABASES], axis=0)
-    held = np.any([made[f"strict_{name}"] <= NEAR for name in DATABASES], axis=0)
-    return deep & held & made["ended"] & made["volume_ok"] & (made["bond_ratio"] >= 1)
+    return deep & own_merit(made) & made["ended"] & made["volume_ok"] & (made["bond_ratio"] >= 1)
+
+
+def own_merit(made: Columns) -> NDArray[np.bool_]:
+    """Whether a phase is low even if its elements are where the potential has them (`Guards.strict`).  # [n]
+
+    What the elements contribute to its place on a hull is at most NEAR, or half of its depth.
+    """
+    fine = []
+    for name in DATABASES:
+        distance = made[f"above_{name}"]
+        credit = made[f"strict_{name}"] - distance
+        fine.append((credit <= np.maximum(NEAR, -distance / 2)) | (distance > NEAR))
+    return np.all(fine, axis=0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,7 +30,7 @@ MAX_ATOMS = 20
 BINARY_SHARE = 0.9
 """Share of both databases' stable binaries (of at most MAX_ATOMS atoms) that the stoichiometries cover."""
 TERNARY_SHARE = 0.7
-LIKELY = 0.01
+LIKELY = 0.05
 """Chances from which on a formula is made first. Ternaries below are not made at all; binaries come last."""
 ANY_UNITS = 2520
 """Formula units of a cell that holds any template: divisible by 1 to 10."""
