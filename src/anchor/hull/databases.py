@@ -24,7 +24,7 @@ from anchor.hull.calibration import (
     fit_calibration,
 )
 from anchor.hull.energies import Energies
-from anchor.hull.filling import Filling
+from anchor.hull.filling import SOURCE, Filling
 from anchor.hull.hull import Hull, HullIdentity
 from anchor.hull.phases import Phases
 from anchor.paths import BUNDLED, cache_dir
@@ -80,10 +80,15 @@ def load_database(
     return DatabaseHulls(
         calibration,
         dft,
-        Hull(_with_elements(own, LABELS[database]), identity),
-        Hull(Phases.concatenate([dft.index.phases, own]), identity),
+        _with_filling(_with_elements(own, LABELS[database]), identity),
+        _with_filling(Phases.concatenate([dft.index.phases, own]), identity),
         own.energies,
     )
+
+
+def _with_filling(phases: Phases, identity: HullIdentity) -> Hull:
+    """Their hull, on which what was filled in does not compete with its own composition."""
+    return Hull(phases, identity, np.flatnonzero(phases.sources == SOURCE))
 
 
 @lru_cache(maxsize=2)
