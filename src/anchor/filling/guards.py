@@ -47,7 +47,8 @@ def verdicts(made: Columns, *, second: str) -> list[str]:
     """
     distance = np.stack([made[f"above_{name}"] for name in DATABASES])  # [2, n]
     other = np.stack([made[f"second_{name}"] for name in DATABASES])
-    near, held = (distance <= NEAR).any(axis=0), own_merit(made)
+    near: NDArray[np.bool_] = np.any(distance <= NEAR, axis=0)
+    held = own_merit(made)
     higher = np.where(distance < -DEEP, other - distance, 0.0).max(axis=0)  # NaN: not scored
     found = []
     for i in range(len(near)):

@@ -210,7 +210,9 @@ class Run:
 
     def made(self) -> tuple[list[str], Arrays]:
         """Formulas and columns of all chunks that are done; crystals under the same names, in order."""
-        formulas, parts, names = self.formulas, [], []
+        formulas = self.formulas
+        parts: list[Arrays] = []
+        names: list[str] = []
         for number in self.done():
             arrays = load_arrays(self.chunk_path(number))
             arrays["kept"] = arrays["kept"] + len(names)
