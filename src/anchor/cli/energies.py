@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
@@ -159,6 +160,68 @@ def calibrate(
     )
     print_table(["loose element", "why it is left out of searches"], fitted.loose_elements.items())
     typer.echo(f"written to {path}")
+
+
+@app.command()
+def fill(
+    potential: Annotated[
+        str, typer.Option(help="Whose hulls are filled; name, as in `anchor potentials list`.")
+    ] = "mattersim-1m",
+    elements: Annotated[
+        str | None,
+        typer.Option(
+            help="Comma-separated symbols: their binaries and ternaries only; default: binaries of all "
+            "searchable elements, and ternaries of what the policy proposes."
+        ),
+    ] = None,
+    policy: Annotated[str, typer.Option(help="Whose proposals say which ternaries matter.")] = "default",
+    draws: Annotated[int, typer.Option(help="Proposals of the policy.")] = 2000,
+    second: Annotated[
+        str,
+        typer.Option(help="Potential that has to agree where a hull falls by more than 0.05 eV/atom."),
+    ] = "sevennet-0",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the run; default: runs/fill-POTENTIAL[-ELEMENTS].")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes; default: as many as cores.")] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(help="Stop after so many minutes; the same command goes on later.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the templates and the policy's proposals.")] = 0,
+    bundle: Annotated[
+        bool, typer.Option("--bundle", help="Write into the package instead of the cache folder.")
+    ] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Make common compounds that no database lists, relax them, and let those near a hull compete on it.
+
+    Can be interrupted at any time: run it again to go on. What is done joins the hulls when it ends.
+
+    Example: anchor energies fill --elements K,Y,Se
+    """
+    from anchor.filling.run import fill as run_fill
+    from anchor.paths import BUNDLED, cache_dir
+
+    symbols = None if elements is None else tuple(s.strip() for s in elements.split(",") if s.strip())
+    name = "-".join(["fill", potential, *(symbols or ())])
+    card = run_fill(
+        potential,
+        folder=out or Path("runs") / name,
+        target=BUNDLED if bundle else cache_dir(),
+        elements=symbols,
+        policy=policy,
+        draws=draws,
+        second=second,
+        workers=workers,
+        seed=seed,
+        time_limit_s=float("inf") if time_limit is None else 60 * time_limit,
+        on_progress=lambda text: typer.echo(text, err=True),
+    )
+    if json:
+        emit(card)
+        return
+    typer.echo(f"{card['made']} of {card['wanted']} formulas made: {card['file']}")
+    print_table(["verdict", "formulas"], card["verdicts"].items())
 
 
 @app.command("list")

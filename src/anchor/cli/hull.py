@@ -24,10 +24,10 @@ def hull(
     relax: Annotated[bool, typer.Option("--relax", help="Relax positions first.")] = False,
     cell: Annotated[bool, typer.Option("--cell", help="Relax positions and cell first.")] = False,
     kind: Annotated[
-        Literal["union", "mp", "oqmd", "dft", "potential"],
+        Literal["union", "unfilled", "mp", "oqmd", "dft", "potential"],
         typer.Option(
-            help="Hull that counts: the higher of both databases', one of them, or (OQMD) its DFT energies "
-            "or the potential's own alone."
+            help="Hull that counts: the higher of both databases', the same without the phases filled in, "
+            "one of them, or (OQMD) its DFT energies or the potential's own alone."
         ),
     ] = "union",
     alex_mp: Annotated[

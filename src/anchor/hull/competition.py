@@ -6,12 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchor.hull.alex_mp import AlexMPHull
+from anchor.hull.filling import SOURCE as FILLED
 from anchor.hull.hull import Hull
 from anchor.hull.references import DECIMALS, PotentialHull
 from anchor.hull.simplex import SystemHull
-
-FILLED = "filled"
-"""Source of phases that were made to fill holes: they do not compete with their own composition."""
 
 
 def counting_hulls(hull: PotentialHull | AlexMPHull) -> dict[str, Hull]:

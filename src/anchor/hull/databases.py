@@ -24,6 +24,7 @@ from anchor.hull.calibration import (
     fit_calibration,
 )
 from anchor.hull.energies import Energies
+from anchor.hull.filling import SOURCE, Filling
 from anchor.hull.hull import Hull, HullIdentity
 from anchor.hull.phases import Phases
 from anchor.paths import BUNDLED, cache_dir
@@ -44,7 +45,7 @@ class DatabaseHulls:
     Attributes:
         calibration: Of the potential, to this scale.
         dft: Hull of the database's formation energies.
-        potential: Hull of the reference compounds' energies under the potential.
+        potential: Hull of the reference compounds' energies under the potential, and of the filling.
         union: Of both.
         own_energies: Formation energies of the compounds in `potential`, eV/atom.
     """
@@ -63,20 +64,31 @@ class DatabaseHulls:
 
 
 def load_database(
-    reference: Reference, energies: Energies, scheme: Scheme, identity: HullIdentity
+    reference: Reference,
+    energies: Energies,
+    scheme: Scheme,
+    identity: HullIdentity,
+    filling: Filling | None = None,
 ) -> DatabaseHulls:
-    """The hulls of one database for the potential that gave `energies`."""
+    """The hulls of one database for the potential that gave `energies` and made the `filling`."""
     calibration = load_calibration(energies.potential, reference, energies, scheme)
     own = potential_phases(reference, energies, calibration)
+    if filling is not None:
+        own = Phases.concatenate([own, filling.phases(calibration)])
     database: Database = "mp" if scheme == "mp" else "oqmd"
     dft = dft_hull(database)
     return DatabaseHulls(
         calibration,
         dft,
-        Hull(_with_elements(own, LABELS[database]), identity),
-        Hull(Phases.concatenate([dft.index.phases, own]), identity),
+        _with_filling(_with_elements(own, LABELS[database]), identity),
+        _with_filling(Phases.concatenate([dft.index.phases, own]), identity),
         own.energies,
     )
+
+
+def _with_filling(phases: Phases, identity: HullIdentity) -> Hull:
+    """Their hull, on which what was filled in does not compete with its own composition."""
+    return Hull(phases, identity, np.flatnonzero(phases.sources == SOURCE))
 
 
 @lru_cache(maxsize=2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 
@@ -17,6 +17,8 @@ from anchor.hull.phases import N_NUMBERS, PhaseIndex, Phases, composition_matrix
 from anchor.hull.simplex import SystemHull
 
 SCORED = "scored"
+SAME_FRACTIONS = 1e-6
+"""Compositions that differ by less are one."""
 
 
 @dataclass(frozen=True)
@@ -79,13 +81,21 @@ class Hull:
         phases: Phases with energies on one scale, in eV/atom. Several of one composition are fine: the lowest
             counts. An element is covered when at least one elemental phase of it is there.
         identity: What the phases are.
+        hypothetical: Rows of compounds that nobody knows (`anchor.hull.filling`). They compete with every
+            composition but their own: a candidate of that composition may be the very same, and is never part
+            of the hull.
     """
 
-    def __init__(self, phases: Phases, identity: HullIdentity) -> None:
+    def __init__(self, phases: Phases, identity: HullIdentity, hypothetical: Iterable[int] = ()) -> None:
         self.identity = identity
         self.index = PhaseIndex(phases)
         self.elements = frozenset(self.index.elements)
         self._systems: dict[tuple[int, ...], SystemHull] = {}
+        self._hypothetical: dict[tuple[int, ...], list[int]] = {}
+        self._others: dict[tuple[int, ...], SystemHull] = {}
+        for row in hypothetical:
+            system = tuple(z for z in phases.numbers[row].tolist() if z)
+            self._hypothetical.setdefault(system, []).append(int(row))
 
     def hull_energy(self, compositions: NDArray[np.float64] | Sequence[str]) -> NDArray[np.float64]:
         """Energy of the hull at each composition, eV/atom; NaN where an element has no reference.
@@ -110,7 +120,10 @@ class Hull:
                 targets = (
                     values[first - k : first][None] if len(members) == 1 else fractions[members][:, system]
                 )
-                found[members] = self._system(system).energy(targets)
+                if system in self._hypothetical:
+                    found[members] = [self._competing(system, t).energy(t[None])[0] for t in targets]
+                else:
+                    found[members] = self._system(system).energy(targets)
         return found
 
     def energy_above_hull(
@@ -135,7 +148,7 @@ class Hull:
         if not self.elements.issuperset(system):
             return None
         target = row[list(system)] / row.sum()
-        mixture = sorted(self._system(system).mixture(target), key=lambda pair: -pair[1])
+        mixture = sorted(self._competing(system, target).mixture(target), key=lambda pair: -pair[1])
         phases = self.index.phases
         return Decomposition(
             formulas=tuple(phases.formula(i) for i, _ in mixture),
@@ -156,6 +169,22 @@ class Hull:
             else SCORED
             for row in missing
         ]
+
+    def _competing(self, system: tuple[int, ...], target: NDArray[np.float64]) -> SystemHull:
+        """The hull of a system without the hypothetical phases of this very composition.  # target [k]"""
+        fractions = self.index.phases.fractions
+        same = tuple(
+            row
+            for row in self._hypothetical.get(system, ())
+            if np.abs(fractions[row, : len(target)] - target).max() < SAME_FRACTIONS
+        )
+        if not same:
+            return self._system(system)
+        if same not in self._others:
+            columns, energies, rows = self.index.gather(system)
+            others = ~np.isin(rows, same)
+            self._others[same] = SystemHull(columns[:, others], energies[others], rows[others])
+        return self._others[same]
 
     def _system(self, system: tuple[int, ...]) -> SystemHull:
         if system not in self._systems:

@@ -23,6 +23,7 @@ from anchor.hull.databases import (
     load_database,
 )
 from anchor.hull.energies import load_energies
+from anchor.hull.filling import load_filling
 from anchor.hull.hull import SCORED, Decomposition, Hull, HullIdentity
 from anchor.hull.phases import N_NUMBERS, composition_matrix
 from anchor.reference.reference import load_reference
@@ -32,9 +33,11 @@ if TYPE_CHECKING:
 
 __all__ = ["HullScores", "Kind", "PotentialHull", "dft_hull", "load_hull"]
 
-Kind = Literal["union", "mp", "oqmd", "dft", "potential"]
+Kind = Literal["union", "unfilled", "mp", "oqmd", "dft", "potential"]
 OLD_KIND = "oqmd"
 """OQMD alone with the calibration of before there was a second database: its numbers never change."""
+UNFILLED = "unfilled"
+"""Both databases without the filling: to see what the filling changes."""
 DECIMALS = 9
 """Energies in eV/atom are rounded to this: a composition on an edge belongs to several facets, and which of
 them answers may change the last bit from run to run."""
@@ -181,9 +184,11 @@ def load_hull(potential: Potential | str, kind: Kind = "union") -> PotentialHull
         potential: Whose energies are to be compared; its weights' hash must be that of the bundled energies.
             A name is enough where no energies are to be computed.
         kind: The hull that counts. "union": both databases, each with the potential's own energies of the
-            reference crystals; the larger distance counts. "mp": the Materials Project's of these. "dft" and
-            "potential": OQMD's DFT energies or the potential's own alone. "oqmd": OQMD's with the potential's
-            own, calibrated as before there was a second database; reproduces what was then "union".
+            reference crystals and the phases it filled in (`anchor.hull.filling`); the larger distance
+            counts. "unfilled": the same without the filling. "mp": the Materials Project's of "union". "dft"
+            and "potential": OQMD's DFT energies or the potential's own alone. "oqmd": OQMD's with the
+            potential's own, calibrated as before there was a second database and not filled; reproduces what
+            was then "union".
     """
     if kind not in get_args(Kind):
         raise InputError(f"there is no hull '{kind}'", nearest(kind, get_args(Kind)))
@@ -195,13 +200,14 @@ def load_hull(potential: Potential | str, kind: Kind = "union") -> PotentialHull
 
 @lru_cache(maxsize=8)
 def _load_hull(name: str, checkpoint_hash: str, kind: Kind) -> PotentialHull:
-    databases, identity = _load_databases(name, checkpoint_hash, old=kind == OLD_KIND)
-    return PotentialHull(databases, identity, kind=kind)
+    filled = kind not in (OLD_KIND, UNFILLED)
+    databases, identity = _load_databases(name, checkpoint_hash, old=kind == OLD_KIND, filled=filled)
+    return PotentialHull(databases, identity, kind="union" if kind == UNFILLED else kind)
 
 
 @lru_cache(maxsize=4)
 def _load_databases(
-    name: str, checkpoint_hash: str, *, old: bool
+    name: str, checkpoint_hash: str, *, old: bool, filled: bool
 ) -> tuple[dict[str, DatabaseHulls], HullIdentity]:
     reference = load_reference()
     energies = load_energies(name, reference.crystals, checkpoint_hash=checkpoint_hash)
@@ -210,8 +216,13 @@ def _load_databases(
     if not old:
         digest.update(dft_hull("mp").identity.reference_hash.encode())
     own = HullIdentity("", checkpoint_hash)  # of the parts; what counts is the identity of the whole
+    filling = None
+    if filled:
+        filling = load_filling(name, checkpoint_hash=checkpoint_hash, reference_hash=reference.hash)
+        digest.update(b"" if filling is None else filling.hash.encode())
     databases = {
-        database: load_database(reference, energies, scheme, own) for database, scheme in schemes.items()
+        database: load_database(reference, energies, scheme, own, filling)
+        for database, scheme in schemes.items()
     }
     for hulls in databases.values():
         digest.update(json.dumps(hulls.calibration.to_dict(), sort_keys=True).encode())
