@@ -1,5 +1,6 @@
 """The filling: a file of phases, hulls that take it, and a candidate that is never its own competitor."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -160,3 +161,23 @@ def test_unfilled_leaves_it_out(
     finally:
         references._load_hull.cache_clear()
         references._load_databases.cache_clear()
+
+
+def test_the_filling_that_ships(identity: dict[str, str]) -> None:
+    path = filling.filling_path(POTENTIAL, filling.BUNDLED)
+    found = filling.Filling.from_arrays(filling.load_arrays(path))
+    card = json.loads(path.with_suffix(".json").read_text())
+    assert found.identity == identity
+    assert (found.hash, len(found)) == (card["hash"], card["phases"])
+    formulas = found.crystals.formulas
+    assert len(set(formulas)) == len(found)
+    reference = load_reference()
+    assert not set(formulas) & {*reference.hull_formulas, *reference.mp_hull_energy}
+    assert not {row["formula"] for row in card["refused"]} & set(formulas)
+    assert card["made"] == sum(card["verdicts"].values()) <= card["wanted"]
+    hull = references.load_hull(POTENTIAL)
+    searchable = {NUMBER[s] for s in hull.searchable_elements}
+    assert searchable >= set(found.crystals.numbers.tolist())
+    mixture = hull.decompositions("KYSe2")["mp"]
+    assert "K3YSe3" in mixture.formulas  # which nobody lists
+    assert filling.SOURCE in mixture.sources
