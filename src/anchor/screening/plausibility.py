@@ -23,19 +23,17 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
-from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pymatgen.core import Element
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from anchor.chemistry.bounds import MAX_ELEMENTS
 from anchor.chemistry.charge import is_neutral
-from anchor.chemistry.composition import Composition, Compositions
+from anchor.chemistry.composition import Compositions
 from anchor.chemistry.elements import NUMBER, NUMBERS, VOCABULARY
 from anchor.chemistry.spaces import sample_neutral, sample_random
 from anchor.errors import MissingDependencyError
@@ -44,6 +42,7 @@ from anchor.paths import BUNDLED
 from anchor.priors.templates import TemplatePrior
 from anchor.random import generator
 from anchor.reference.reference import Reference
+from anchor.screening.nearness import FARTHEST, nearness_of
 from anchor.screening.surrogate import Surrogate
 
 SHIPPED = BUNDLED / "screening" / "plausibility.json"
@@ -53,8 +52,6 @@ FITTED_WITH = {"reference", "mp", "oqmd"}
 SHARE = 0.02
 """Fraction of such compositions that are compounds waiting to be found: sets the level of the probability,
 not its order. Of 64 realised random ones, 5 % were on the hull, most of them known."""
-FARTHEST = -25.0
-"""Log-weight of the nearest template where there is none."""
 PENALTY = 1e-3
 """Of squared coefficients, per example."""
 
@@ -110,57 +107,8 @@ def gather_evidence(
         prior: Whose templates and similarity of elements count.
     """
     energy, spread = surrogate.predict(compositions)
-    nearest = np.full(len(compositions), FARTHEST)
-    templates = np.zeros(len(compositions), dtype=np.int64)
-    for i, (a, b) in enumerate(pairwise(compositions.offsets.tolist())):
-        nearest[i], templates[i] = nearest_template(
-            compositions.numbers[a:b], compositions.counts[a:b], prior
-        )
-    everyday = np.array([has_everyday_charges(c) for c in compositions], dtype=bool)
-    return Evidence(energy - hull_energy, spread, nearest, templates, everyday)
-
-
-def has_everyday_charges(composition: Composition) -> bool:
-    """Whether one common oxidation state per element gives zero, anions being more electronegative."""
-    states, affinity = zip(*(_common_states(symbol) for symbol in composition.elements), strict=True)
-    for charges in product(*states):
-        if sum(q * n for q, n in zip(charges, composition.counts, strict=True)) == 0:
-            cations = [x for x, q in zip(affinity, charges, strict=True) if q > 0]
-            anions = [x for x, q in zip(affinity, charges, strict=True) if q < 0]
-            if max(cations) <= min(anions):
-                return True
-    return False
-
-
-@cache
-def _common_states(symbol: str) -> tuple[tuple[int, ...], float]:
-    """Common oxidation states other than 0, and Pauling's electronegativity."""
-    element = Element(symbol)
-    # pymatgen calls every state of carbon common, which would let it balance anything
-    states = (-4, 4) if symbol == "C" else element.common_oxidation_states
-    return tuple(q for q in states if q), float(element.X)
-
-
-def nearest_template(
-    numbers: NDArray[np.int64], counts: NDArray[np.int64], prior: TemplatePrior
-) -> tuple[float, int]:
-    """Log-weight of the nearest template that fits the cell, and how many fit.
-
-    Args:
-        numbers: Atomic numbers.  # [k]
-        counts: Atoms in the cell.  # [k]
-    """
-    order = np.argsort(counts, kind="stable")
-    units = int(np.gcd.reduce(counts))
-    ratio = tuple((counts[order] // units).tolist())
-    shelf = prior.shelves.get(ratio)
-    if shelf is None:
-        return FARTHEST, 0
-    fits = np.flatnonzero(units % shelf.units == 0)
-    if not len(fits):
-        return FARTHEST, 0
-    weights = prior.fitted.similarity.log_weights(numbers[order], shelf.roles[fits], ratio)
-    return float((weights + shelf.bonus[fits]).max()), len(fits)
+    near = nearness_of(compositions, prior)
+    return Evidence(energy - hull_energy, spread, near.nearest, near.templates, near.everyday)
 
 
 @dataclass(frozen=True)
