@@ -17,8 +17,8 @@ from anchor.hull.hull import Hull
 from anchor.priors.registry import load_prior
 from anchor.priors.templates import TemplatePrior
 from anchor.reference.reference import load_reference
-from anchor.screening.nearness import nearness_of
-from anchor.screening.plausibility import Evidence, load_plausibility
+from anchor.screening.evidence import dft_hulls, gather_evidence, hull_energies
+from anchor.screening.plausibility import load_plausibility
 from anchor.screening.surrogate import load_surrogate
 
 Stoichiometry = tuple[int, ...]
@@ -94,10 +94,9 @@ def chances(compositions: Compositions) -> NDArray[np.float64]:
     """
     prior = load_prior("templates-all")
     assert isinstance(prior, TemplatePrior)
-    energy, spread = load_surrogate().predict(compositions)
-    near = nearness_of(compositions, prior, any_units=True)
-    above = energy - dft_hull("oqmd").hull_energy(compositions.amounts)
-    evidence = Evidence(above, spread, near.nearest, near.templates, near.everyday)
+    evidence = gather_evidence(
+        compositions, load_surrogate(), hull_energies(compositions, dft_hulls()), prior, any_units=True
+    )
     return load_plausibility().probability(evidence)
 
 
