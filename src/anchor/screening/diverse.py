@@ -34,8 +34,9 @@ def families(compositions: Compositions) -> NDArray[np.int64]:
     """A number for each stoichiometry and most electronegative element.  # [n]"""
     elements, counts = to_actions(compositions.reduced())
     affinity = np.where(elements >= 0, electronegativities()[elements], -np.inf)
-    anion = np.take_along_axis(elements, affinity.argmax(axis=1)[:, None], axis=1)
-    keys = np.concatenate([np.sort(counts, axis=1), anion], axis=1)
+    place = affinity.argmax(axis=1)[:, None]
+    anion = [np.take_along_axis(values, place, axis=1) for values in (elements, counts)]
+    keys = np.concatenate([np.sort(counts, axis=1), *anion], axis=1)
     return np.unique(keys, axis=0, return_inverse=True)[1].ravel()
 
 
