@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from anchor.chemistry.composition import Compositions
 from anchor.chemistry.elements import VOCABULARY
 from anchor.policy.actions import to_actions
-from anchor.screening.nearness import electronegativities
+from anchor.screening.families import electronegativities
 
 FAMILY_SHARE = 0.04
 ELEMENT_SHARE = 0.25
