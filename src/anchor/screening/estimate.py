@@ -105,19 +105,33 @@ class FreeEstimate:
             hull_energy: Of `hull_energies`, eV/atom.  # [n, databases]
             known: Whether a list has the formula.  # [n]
         """
+        if known is None:
+            known = np.array([bool(self.reference.known(f)) for f in compositions.formulas], dtype=bool)
+        evidence = self.evidence(
+            compositions, nearest=nearest, templates=templates, everyday=everyday, hull_energy=hull_energy
+        )
+        find = self.plausibility.probability(evidence)
+        metastable, stable = self.chances.probabilities(self.columns(compositions, evidence, find))
+        return Estimates(evidence.above_hull, evidence.spread, metastable, stable, find, known, evidence)
+
+    def evidence(
+        self,
+        compositions: Compositions,
+        *,
+        nearest: NDArray[np.float64] | None = None,
+        templates: NDArray[np.int64] | None = None,
+        everyday: NDArray[np.bool_] | None = None,
+        hull_energy: NDArray[np.float64] | None = None,
+    ) -> Evidence:
+        """What the estimates rest on; arguments as there."""
         if nearest is None or templates is None:
             nearest, templates = nearest_templates(compositions, self.prior, any_units=True)
         if everyday is None:
             everyday = everyday_charges(compositions)
         if hull_energy is None:
             hull_energy = hull_energies(compositions, self.hulls)
-        if known is None:
-            known = np.array([bool(self.reference.known(f)) for f in compositions.formulas], dtype=bool)
         energy, spreads = self.surrogate.predict(compositions)
-        evidence = Evidence(energy - hull_energy, spreads, nearest, templates, everyday)
-        find = self.plausibility.probability(evidence)
-        metastable, stable = self.chances.probabilities(self.columns(compositions, evidence, find))
-        return Estimates(evidence.above_hull, evidence.spread, metastable, stable, find, known, evidence)
+        return Evidence(energy - hull_energy, spreads, nearest, templates, everyday)
 
     def columns(
         self, compositions: Compositions, evidence: Evidence, find: NDArray[np.float64]
@@ -130,9 +144,9 @@ class FreeEstimate:
 def load_estimate(
     surrogate: Path = energies.SHIPPED,
     plausibility: Path = plausible.SHIPPED,
-    chances: Path = likely.SHIPPED,
+    chances: Path | None = likely.SHIPPED,
 ) -> FreeEstimate:
-    """The estimate of these files; by default that which ships."""
+    """The estimate of these files; by default that which ships. Without chances it only gathers evidence."""
     prior = load_prior(PRIOR)
     assert isinstance(prior, TemplatePrior)
     return FreeEstimate(
@@ -142,5 +156,5 @@ def load_estimate(
         prior,
         plausible.load_plausibility(plausibility),
         load_systems(),
-        likely.load_chances(chances),
+        likely.UNKNOWN if chances is None else likely.load_chances(chances),
     )
