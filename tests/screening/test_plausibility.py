@@ -23,6 +23,7 @@ from anchor.priors import templates
 from anchor.reference.reference import load_reference
 from anchor.screening import evidence as clues
 from anchor.screening import plausibility as plausible
+from anchor.screening.nearness import FARTHEST, nearness_of
 from anchor.screening.surrogate import PairNetwork, Sizes, Surrogate, load_surrogate
 
 
@@ -53,8 +54,7 @@ def test_templates_are_known_crystals_whose_cell_divides_the_cell(prior: templat
         for own, n in cells.items():
             times = sum(counts) // sum(own)
             expected += n * ([times * count for count in own] == counts)
-        numbers = np.array([NUMBER[e] for e in cell.elements])
-        assert clues.nearest_template(numbers, np.array(cell.counts), prior)[1] == expected, text
+        assert nearness_of(Compositions.from_list([cell]), prior).templates[0] == expected, text
 
 
 def test_nearest_template_by_brute_force(prior: templates.TemplatePrior) -> None:
@@ -76,8 +76,7 @@ def test_nearest_template_by_brute_force(prior: templates.TemplatePrior) -> None
             weight = -float(np.dot(gaps, shares**similarity.share_exponent))
             weight -= similarity.instability * float(np.clip(reference.e_above_hull[i], 0, 0.5))
             best = max(best, weight)
-    numbers = np.array([NUMBER[e] for e in cell.elements])
-    assert clues.nearest_template(numbers, np.array(cell.counts), prior)[0] == pytest.approx(best, abs=1e-4)
+    assert nearness_of(Compositions.from_list([cell]), prior).nearest[0] == pytest.approx(best, abs=1e-4)
 
 
 def test_a_known_crystal_is_its_own_nearest_template_and_nothing_is_far(
@@ -86,10 +85,10 @@ def test_a_known_crystal_is_its_own_nearest_template_and_nothing_is_far(
     reference = load_reference()
     on_hull = np.flatnonzero((reference.split == "train") & (reference.stability < 0))
     i = next(i for i in on_hull.tolist() if len(set(reference.crystals[i].numbers.tolist())) == 3)
-    numbers, counts = np.unique(reference.crystals[i].numbers, return_counts=True)
-    assert clues.nearest_template(numbers, counts, prior)[0] == pytest.approx(0, abs=0.01)
-    odd = clues.nearest_template(np.array([11, 17, 26, 8]), np.array([7, 5, 4, 3]), prior)
-    assert odd == (clues.FARTHEST, 0)
+    known = nearness_of(reference.crystals[[i]].compositions, prior)
+    assert known.nearest[0] == pytest.approx(0, abs=0.01)
+    odd = nearness_of(Compositions.from_list(["Na7Cl5Fe4O3"]), prior)
+    assert (odd.nearest[0], odd.templates[0]) == (FARTHEST, 0)
 
 
 def test_compounds_are_held_out_neutral_and_near_the_hull_of_the_others(
@@ -131,14 +130,11 @@ def test_hull_of_others_is_the_hull_without_the_composition() -> None:
     assert (found >= clues.hull_energies(batch, clues.dft_hulls()) - 1e-9).all()
 
 
-@pytest.mark.parametrize("formula", ["NaCl", "MgAl2O4", "LiFePO4", "K2HfI6", "CaCO3", "Mg3N2"])
-def test_everyday_charges(formula: str) -> None:
-    assert clues.has_everyday_charges(parse_formula(formula))
-
-
-@pytest.mark.parametrize("formula", ["NdYSe5", "LaNdSe4", "Na2Cl", "NaCl3", "Fe3O4", "NaK"])
-def test_charges_that_need_rare_or_mixed_states(formula: str) -> None:
-    assert not clues.has_everyday_charges(parse_formula(formula))
+def test_everyday_charges(prior: templates.TemplatePrior) -> None:
+    everyday = ["NaCl", "MgAl2O4", "LiFePO4", "K2HfI6", "CaCO3", "Mg3N2"]
+    rare_or_mixed = ["NdYSe5", "LaNdSe4", "Na2Cl", "NaCl3", "Fe3O4", "NaK"]
+    found = nearness_of(Compositions.from_list([*everyday, *rare_or_mixed]), prior).everyday
+    assert found.tolist() == [True] * 6 + [False] * 6
 
 
 # Regression

@@ -28,7 +28,8 @@ from anchor.errors import InputError, MissingDependencyError
 from anchor.paths import BUNDLED
 from anchor.reference.listed import formula_hash
 from anchor.reference.reference import Reference
-from anchor.screening.evidence import FARTHEST, Evidence
+from anchor.screening.evidence import Evidence
+from anchor.screening.nearness import FARTHEST
 
 SHIPPED = BUNDLED / "screening" / "chances.json"
 LABELS = BUNDLED / "screening" / "labels.csv"

@@ -26,13 +26,8 @@ from anchor.reference.reference import Reference, load_reference
 from anchor.screening import chances as likely
 from anchor.screening import plausibility as plausible
 from anchor.screening import surrogate as energies
-from anchor.screening.evidence import (
-    Evidence,
-    dft_hulls,
-    everyday_charges,
-    hull_energies,
-    nearest_templates,
-)
+from anchor.screening.evidence import Evidence, dft_hulls, hull_energies
+from anchor.screening.nearness import Nearness, nearness_of
 from anchor.screening.systems import KnownSystems, load_systems
 
 PRIOR = "templates-all"
@@ -91,25 +86,20 @@ class FreeEstimate:
         self,
         compositions: Compositions,
         *,
-        nearest: NDArray[np.float64] | None = None,
-        templates: NDArray[np.int64] | None = None,
-        everyday: NDArray[np.bool_] | None = None,
+        near: Nearness | None = None,
         hull_energy: NDArray[np.float64] | None = None,
         known: NDArray[np.bool_] | None = None,
     ) -> Estimates:
         """Estimates; the size of the cells does not matter.
 
         Args:
-            nearest, templates: Of `nearest_templates` with any units, both or neither.  # [n] each
-            everyday: Of `everyday_charges`.  # [n]
+            near: Of `nearness_of` with any units.  # n
             hull_energy: Of `hull_energies`, eV/atom.  # [n, databases]
             known: Whether a list has the formula.  # [n]
         """
         if known is None:
             known = np.array([bool(self.reference.known(f)) for f in compositions.formulas], dtype=bool)
-        evidence = self.evidence(
-            compositions, nearest=nearest, templates=templates, everyday=everyday, hull_energy=hull_energy
-        )
+        evidence = self.evidence(compositions, near=near, hull_energy=hull_energy)
         find = self.plausibility.probability(evidence)
         metastable, stable = self.chances.probabilities(self.columns(compositions, evidence, find))
         return Estimates(evidence.above_hull, evidence.spread, metastable, stable, find, known, evidence)
@@ -118,20 +108,16 @@ class FreeEstimate:
         self,
         compositions: Compositions,
         *,
-        nearest: NDArray[np.float64] | None = None,
-        templates: NDArray[np.int64] | None = None,
-        everyday: NDArray[np.bool_] | None = None,
+        near: Nearness | None = None,
         hull_energy: NDArray[np.float64] | None = None,
     ) -> Evidence:
         """What the estimates rest on; arguments as there."""
-        if nearest is None or templates is None:
-            nearest, templates = nearest_templates(compositions, self.prior, any_units=True)
-        if everyday is None:
-            everyday = everyday_charges(compositions)
+        if near is None:
+            near = nearness_of(compositions, self.prior, any_units=True)
         if hull_energy is None:
             hull_energy = hull_energies(compositions, self.hulls)
         energy, spreads = self.surrogate.predict(compositions)
-        return Evidence(energy - hull_energy, spreads, nearest, templates, everyday)
+        return Evidence(energy - hull_energy, spreads, near.nearest, near.templates, near.everyday)
 
     def columns(
         self, compositions: Compositions, evidence: Evidence, find: NDArray[np.float64]

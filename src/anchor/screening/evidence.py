@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from itertools import pairwise, product
 
 import numpy as np
 from numpy.typing import NDArray
-from pymatgen.core import Element
 
-from anchor.chemistry.composition import Composition, Compositions
+from anchor.chemistry.composition import Compositions
 from anchor.hull.databases import dft_hull
 from anchor.hull.hull import SAME_FRACTIONS, Hull
 from anchor.hull.simplex import SystemHull
 from anchor.priors.templates import TemplatePrior
+from anchor.screening.nearness import nearness_of
 from anchor.screening.surrogate import Surrogate
-
-FARTHEST = -25.0
-"""Log-weight of the nearest template where there is none."""
-ANY_UNITS = 2520
-"""Formula units of a cell that holds any template: divisible by 1 to 10."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +87,7 @@ def gather_evidence(
     *,
     any_units: bool = False,
 ) -> Evidence:
-    """Evidence on compositions, one by one where templates and charges are concerned (3,000 per second).
+    """Evidence on compositions.
 
     Args:
         hull_energy: Of each database's hull at each composition, eV/atom.  # [n, databases]
@@ -102,67 +95,5 @@ def gather_evidence(
         any_units: Whether templates of any number of formula units count, or only those that fit the cell.
     """
     energy, spread = surrogate.predict(compositions)
-    nearest, templates = nearest_templates(compositions, prior, any_units=any_units)
-    return Evidence(energy - hull_energy, spread, nearest, templates, everyday_charges(compositions))
-
-
-def nearest_templates(
-    compositions: Compositions, prior: TemplatePrior, *, any_units: bool = False
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """`nearest_template` of each.  # [n], [n]"""
-    nearest = np.full(len(compositions), FARTHEST)
-    templates = np.zeros(len(compositions), dtype=np.int64)
-    times = ANY_UNITS if any_units else 1
-    for i, (a, b) in enumerate(pairwise(compositions.offsets.tolist())):
-        nearest[i], templates[i] = nearest_template(
-            compositions.numbers[a:b], compositions.counts[a:b] * times, prior
-        )
-    return nearest, templates
-
-
-def everyday_charges(compositions: Compositions) -> NDArray[np.bool_]:
-    """`has_everyday_charges` of each.  # [n]"""
-    return np.array([has_everyday_charges(c) for c in compositions], dtype=bool)
-
-
-def has_everyday_charges(composition: Composition) -> bool:
-    """Whether one common oxidation state per element gives zero, anions being more electronegative."""
-    states, affinity = zip(*(_common_states(symbol) for symbol in composition.elements), strict=True)
-    for charges in product(*states):
-        if sum(q * n for q, n in zip(charges, composition.counts, strict=True)) == 0:
-            cations = [x for x, q in zip(affinity, charges, strict=True) if q > 0]
-            anions = [x for x, q in zip(affinity, charges, strict=True) if q < 0]
-            if max(cations) <= min(anions):
-                return True
-    return False
-
-
-@cache
-def _common_states(symbol: str) -> tuple[tuple[int, ...], float]:
-    """Common oxidation states other than 0, and Pauling's electronegativity."""
-    element = Element(symbol)
-    # pymatgen calls every state of carbon common, which would let it balance anything
-    states = (-4, 4) if symbol == "C" else element.common_oxidation_states
-    return tuple(q for q in states if q), float(element.X)
-
-
-def nearest_template(
-    numbers: NDArray[np.int64], counts: NDArray[np.int64], prior: TemplatePrior
-) -> tuple[float, int]:
-    """Log-weight of the nearest template that fits the cell, and how many fit.
-
-    Args:
-        numbers: Atomic numbers.  # [k]
-        counts: Atoms in the cell.  # [k]
-    """
-    order = np.argsort(counts, kind="stable")
-    units = int(np.gcd.reduce(counts))
-    ratio = tuple((counts[order] // units).tolist())
-    shelf = prior.shelves.get(ratio)
-    if shelf is None:
-        return FARTHEST, 0
-    fits = np.flatnonzero(units % shelf.units == 0)
-    if not len(fits):
-        return FARTHEST, 0
-    weights = prior.fitted.similarity.log_weights(numbers[order], shelf.roles[fits], ratio)
-    return float((weights + shelf.bonus[fits]).max()), len(fits)
+    near = nearness_of(compositions, prior, any_units=any_units)
+    return Evidence(energy - hull_energy, spread, near.nearest, near.templates, near.everyday)

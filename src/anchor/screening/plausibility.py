@@ -44,12 +44,12 @@ from anchor.priors.templates import TemplatePrior
 from anchor.random import generator
 from anchor.reference.reference import Reference
 from anchor.screening.evidence import (
-    FARTHEST,
     Evidence,
     gather_evidence,
     hull_energies,
     hull_energies_of_others,
 )
+from anchor.screening.nearness import FARTHEST
 from anchor.screening.surrogate import Surrogate, surrogate_hash
 
 SHIPPED = BUNDLED / "screening" / "plausibility.json"
