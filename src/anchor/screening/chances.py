@@ -182,10 +182,10 @@ def features(
 
 def molecular(compositions: Compositions) -> NDArray[np.bool_]:
     """Whether hydrogen meets carbon, nitrogen or phosphorus.  # [n]"""
-    has = np.zeros((2, len(compositions)), dtype=bool)
-    has[0, compositions.owner[compositions.numbers == 1]] = True
-    has[1, compositions.owner[np.isin(compositions.numbers, MOLECULAR)]] = True
-    return has.all(axis=0)
+    hydrogen, other = np.zeros((2, len(compositions)), dtype=bool)
+    hydrogen[compositions.owner[compositions.numbers == 1]] = True
+    other[compositions.owner[np.isin(compositions.numbers, MOLECULAR)]] = True
+    return hydrogen & other
 
 
 @dataclass(frozen=True)
