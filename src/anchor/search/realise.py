@@ -136,6 +136,10 @@ class Realiser:
     ) -> Outcomes:
         """The table with a crystal of the prior in each of the rows; where it has none, that is a failure."""
         query, n = self.config.prior.query, self.config.prior.candidates
+        first = None
+        if visits is not None:  # of whatever step: so a later visit goes on where the one before ended
+            stream = ("structure",)
+            first = list(zip(compositions.formulas, (n * visits).tolist(), strict=True))
         with clock.part("prior"):
             made = self.prior.realise(
                 asked_for(compositions, query),
@@ -143,7 +147,7 @@ class Realiser:
                 seed=self.config.run.seed,
                 stream=stream,
                 cell="free" if query == "free" else None,
-                first=None if visits is None else (n * visits).tolist(),
+                first=first,
             )
         owner, chosen = made.request // n, np.arange(len(made.crystals))
         if n > 1:
