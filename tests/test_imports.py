@@ -34,10 +34,11 @@ ALLOWED = {
     "evaluate":
         "chemistry crystals executors formats gates hull matching outcomes policy potentials priors "
         "reference relax reward screening search",
+    "catalogue": "chemistry crystals hull outcomes potentials search",
     "studies": "chemistry policy reward search",
     "report": "crystals outcomes search",
     "cli":
-        "chemistry crystals evaluate filling formats hull models outcomes policy potentials priors "
+        "catalogue chemistry crystals evaluate filling formats hull models outcomes policy potentials priors "
         "reference relax report screening search",
 }  # fmt: skip
 """Folder → folders it may import. A new edge is a decision: make it here."""

@@ -14,6 +14,7 @@ from typing import Any
 import typer
 
 from anchor.cli import (
+    catalogue,
     compare,
     compositions,
     data,
@@ -39,6 +40,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(catalogue.app, name="catalogue")
 app.add_typer(compositions.app, name="compositions")
 app.add_typer(data.app, name="data")
 app.add_typer(energies.app, name="energies")
