@@ -27,6 +27,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from anchor.arrays import content_hash
 from anchor.chemistry.composition import Composition, Compositions, parse_formula
 from anchor.chemistry.elements import SYMBOLS, VOCABULARY
 from anchor.chemistry.spaces import MEASURES, sample_neutral, sample_random
@@ -267,6 +268,17 @@ def _first_entries(paths: list[Path], n: int | None) -> Outcomes:
 def _entries_tried(paths: list[Path], good: int) -> int:
     """Entries up to and with the last of the first `good` readable ones."""
     return load(paths, on_error="skip", limit=good).n_read if good else 0
+
+
+def given_crystals(crystals: Crystals, ids: Sequence[str]) -> Source:
+    """Crystals at hand, with their names."""
+
+    def draw(_seed: int, n: int | None) -> Outcomes:
+        return _crystals(crystals[: n or len(crystals)], ids[: n or len(crystals)])
+
+    arrays = {"numbers": crystals.numbers, "frac": crystals.frac, "lattice": crystals.lattice}
+    identity = {"source": "given", "crystals": content_hash({**arrays, "counts": crystals.counts})}
+    return Source(f"{len(crystals)} structures", "structures", draw, identity, seeds=(0,))
 
 
 def reference_crystals() -> Source:
