@@ -31,6 +31,7 @@ ALLOWED = {
     "filling":
         "chemistry crystals executors hull models outcomes potentials priors reference relax "
         "screening search",
+    "verify": "crystals executors hull outcomes potentials priors reference relax",
     "evaluate":
         "chemistry crystals executors formats gates hull matching outcomes policy potentials priors "
         "reference relax reward screening search",
