@@ -40,8 +40,11 @@ ALLOWED = {
         "chemistry crystals formats gates hull matching outcomes policy potentials priors reference "
         "relax reward",
     "filling":
-        "chemistry crystals executors hull models outcomes potentials priors reference relax "
-        "screening search",
+        "chemistry crystals executors hull models outcomes potentials priors reference relax screening "
+        "search",
+    "verify":
+        "chemistry crystals executors formats hull matching outcomes potentials priors reference relax "
+        "search",
     "evaluate":
         "chemistry crystals executors formats gates hull matching outcomes policy potentials priors "
         "reference relax reward screening search",
@@ -49,8 +52,8 @@ ALLOWED = {
     "studies": "chemistry policy reward search",
     "report": "crystals outcomes search",
     "cli":
-        "catalogue chemistry crystals evaluate filling formats hull models outcomes policy potentials priors "
-        "reference relax report screening search",
+        "catalogue chemistry crystals evaluate executors filling formats hull models outcomes policy "
+        "potentials priors reference relax report screening search verify",
 }  # fmt: skip
 """Folder → folders it may import. A new edge is a decision: make it here."""
 
