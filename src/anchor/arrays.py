@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchor.errors import MissingDependencyError
+from anchor.writing import draft
 
 Arrays = Mapping[str, NDArray]
 
@@ -18,7 +19,8 @@ Arrays = Mapping[str, NDArray]
 def save_arrays(path: Path, arrays: Arrays) -> None:
     """Write a compressed .npz. NumPy dates every member 1980-01-01: equal arrays give equal bytes."""
     ordered: dict[str, Any] = {name: np.asarray(arrays[name], order="C") for name in sorted(arrays)}
-    np.savez_compressed(path, **ordered)
+    with draft(path) as made, made.open("wb") as file:
+        np.savez_compressed(file, **ordered)
 
 
 def load_arrays(path: Path) -> dict[str, NDArray]:

@@ -27,11 +27,13 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: a process with threads must not be forked
+os.environ.setdefault(
+    "OMP_NUM_THREADS", "1"
+)  # before torch is imported: a process with threads must not be forked
 sys.path.insert(0, str(Path(__file__).parent))
 
 import workspace
@@ -42,6 +44,20 @@ SECONDS = 60.0
 MEMORY = 12 * 2**30
 """Bytes of address space: an absurd count must not take the machine with it."""
 KINDS = ("answered", "traceback", "crash", "hang", "harm", "silent", "unclear")
+
+
+def _warm_up() -> None:
+    """Import and read what commands share, once for all forked processes."""
+    import anchor.cli.main
+    import anchor.evaluate.run
+    import anchor.report.html
+    import anchor.search.finds  # noqa: F401
+    from anchor.config import load_config
+    from anchor.paths import cache_dir
+    from anchor.search.environment import Environment
+
+    os.environ["ANCHOR_CACHE"] = str(cache_dir())
+    Environment.load(load_config(overrides=["run.workers=1"]).config).identity()
 
 
 def run_line(line: Line, template: Path, top: Path, full: Path) -> tuple[str, str]:
@@ -158,13 +174,7 @@ def main() -> None:
     parser.add_argument("--template", type=Path, help="Workspace that was made before.")
     parser.add_argument("--out", type=Path, help="Also write every line and its answer as JSON lines.")
     options = parser.parse_args()
-    import anchor.cli.main
-    import anchor.evaluate.run
-    import anchor.report.html
-    import anchor.search.finds  # noqa: F401
-    from anchor.paths import cache_dir
-
-    os.environ["ANCHOR_CACHE"] = str(cache_dir())
+    _warm_up()
     with tempfile.TemporaryDirectory(prefix="bad-lines-") as scratch:
         place = Path(scratch)
         template = options.template or place / "template"

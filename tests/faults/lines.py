@@ -97,7 +97,7 @@ def many_atoms(n: int) -> Callable[[Path], None]:
         a = 2.9 * n
         head = f'{n**3}\nLattice="{a} 0 0 0 {a} 0 0 0 {a}" Properties=species:S:1:pos:R:3 pbc="T T T"\n'
         points = ((i, j, k) for i in range(n) for j in range(n) for k in range(n))
-        lines = (f"{'NaCl'[2 * ((i + j + k) % 2):][:2]} {2.9 * i} {2.9 * j} {2.9 * k}" for i, j, k in points)
+        lines = (f"{'NaCl'[2 * ((i + j + k) % 2) :][:2]} {2.9 * i} {2.9 * j} {2.9 * k}" for i, j, k in points)
         (folder / "big.extxyz").write_text(head + "\n".join(lines) + "\n")
 
     return run
@@ -163,7 +163,11 @@ def _crystals() -> list[Line]:
                 continue
             lines.append(
                 Line(
-                    "crystal", command.format(f"{name}.cif"), words[name], text(f"{name}.cif", content), (),
+                    "crystal",
+                    command.format(f"{name}.cif"),
+                    words[name],
+                    text(f"{name}.cif", content),
+                    (),
                     name == "far" or command is EVALUATE,
                 )  # fmt: skip
             )
@@ -247,7 +251,12 @@ def _output() -> list[Line]:
 def _ledger() -> list[Line]:
     """Damaged results."""
     lines = []
-    for command in ("report run", "resume run -n 32 --accept-changes", "sample run", "export run --which valid --format csv"):
+    for command in (
+        "report run",
+        "resume run -n 32 --accept-changes",
+        "sample run",
+        "export run --which valid --format csv",
+    ):
         lines += [
             Line("ledger", command, "ledger|damaged", cut("run/ledger.db", 0.5)),
             Line("ledger", command, "ledger|damaged|policy", noise("run/ledger.db"), fine=True),
@@ -264,7 +273,15 @@ def _ledger() -> list[Line]:
     }  # fmt: skip
     for statement, words in damage.items():
         for command in ("report run --out r.html", "resume run -n 32 --finds 2 --accept-changes"):
-            lines.append(Line("ledger", command, words, sql(statement), fine="report" in command or "formula" in statement))
+            lines.append(
+                Line(
+                    "ledger",
+                    command,
+                    words,
+                    sql(statement),
+                    fine="report" in command or "formula" in statement,
+                )
+            )
     lines += [
         Line("folder", "compare eval", "summary|JSON", text("eval/summary.json", "{")),
         Line("folder", "compare eval", "summary|JSON", text("eval/summary.json", "[]")),

@@ -72,7 +72,11 @@ def strangers(folder: Path, *names: str) -> None:
 
 def harmed(top: Path, names: tuple[str, ...]) -> list[str]:
     """Files of others that changed or vanished, and files written beside the workspace."""
-    gone = [n for n in names if not (top / "work" / n).is_file() or (top / "work" / n).read_bytes() != MINE.encode()]
+    gone = [
+        n
+        for n in names
+        if not (top / "work" / n).is_file() or (top / "work" / n).read_bytes() != MINE.encode()
+    ]
     beside = [p.name for p in top.iterdir() if p.name not in ("work", "mine.txt")]
     return gone + beside + ([] if (top / "mine.txt").read_text() == MINE else ["../mine.txt"])
 

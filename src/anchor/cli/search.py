@@ -171,7 +171,8 @@ def _run(campaign: Campaign, folder: Path, ledger: str | None, budget: int, find
     from anchor.report.html import write_report
     from anchor.search.export import write_outputs
     from anchor.search.finds import Finds, refine
-    from anchor.search.loggers import jsonl_logger, make_loggers
+    from anchor.search.loggers import METRICS, jsonl_logger, make_loggers
+    from anchor.writing import OwnFiles
 
     tally = Tally(campaign.config.evaluation)
     view = LiveView(tally, budget, quiet=json).recall(campaign.ledger.rows(TALLY_COLUMNS))
@@ -194,7 +195,7 @@ def _run(campaign: Campaign, folder: Path, ledger: str | None, budget: int, find
         with view:
             watchers: list[Callable[[StepReport], None]] = [
                 view,
-                jsonl_logger(campaign.ledger, folder / "metrics.jsonl"),
+                jsonl_logger(campaign.ledger, OwnFiles(folder).growing(METRICS)),
                 *make_loggers(campaign.config.run.loggers, folder),
             ]
             campaign.run(
@@ -210,7 +211,7 @@ def _run(campaign: Campaign, folder: Path, ledger: str | None, budget: int, find
         _say("relaxing the best finds with the cell free …", json)
     found = refine(campaign, finds) if finds else Finds([], [], [])
     files = write_outputs(campaign.ledger, folder, found)
-    files["report"] = write_report(campaign.ledger, folder / "report.html")
+    files["report"] = write_report(campaign.ledger, folder / "report.html", own=True)
     if json:
         emit(
             {

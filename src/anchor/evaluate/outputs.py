@@ -22,6 +22,7 @@ from anchor.evaluate.store import Store
 from anchor.formats import write
 from anchor.outcomes.columns import ABOVE, ENERGY, FORMATION
 from anchor.outcomes.table import Outcomes
+from anchor.writing import draft, replace_file
 
 EXTXYZ_COLUMNS = {
     ENERGY: "energy",
@@ -111,8 +112,7 @@ def write_outputs(
     _write_csv(folder / "table.csv", rows)
     for name, lines in protocol.tables(table, label=settings["label"]).items():
         _write_csv(folder / name, lines)
-    with (folder / "table.jsonl").open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps(row) + "\n" for row in rows)
+    replace_file(folder / "table.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     _write_crystals(folder / "generated.extxyz", raw, ("seed", "index"))
     _write_crystals(folder / "relaxed.extxyz", table, tuple(EXTXYZ_COLUMNS))
     read = {
@@ -127,12 +127,12 @@ def write_outputs(
         "read": read,
         "metrics": summarise(protocol, tables),
     }
-    (folder / "summary.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+    replace_file(folder / "summary.json", json.dumps(summary, indent=1) + "\n")
     return FinishedEvaluation(folder, summary)
 
 
 def _write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with draft(path) as made, made.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)

@@ -21,6 +21,7 @@ import numpy as np
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
 from anchor.outcomes.table import Outcomes
+from anchor.writing import replace_file
 
 SETTINGS = "evaluation.json"
 NOT_COMPARED = frozenset({"command", "label", "seeds"})
@@ -76,9 +77,7 @@ class Store:
         elif self.folder.exists() and any(self.folder.iterdir()):
             raise InputError(f"{self.folder} holds something else than an evaluation", "give another --out")
         (self.folder / "checkpoint").mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(".draft")
-        draft.write_text(json.dumps(new, indent=1) + "\n", encoding="utf-8")
-        draft.replace(path)
+        replace_file(path, json.dumps(new, indent=1) + "\n")
 
     def table(self, stage: Stage, seed: int) -> Outcomes:
         """Everything stored of a stage; half a line at the end, left by a killed run, is cut off."""

@@ -46,9 +46,13 @@ def _reader(lines: list[str], frame: str, id: str) -> Callable[[], Found]:
 
 
 def write(path: Path, atoms: list[Atoms], ids: list[str], properties: list[Mapping[str, float]]) -> None:
-    """One file of frames; `energy` as ASE's own energy, the rest beside the id in the comment line."""
+    """One file of frames; `energy` as ASE's own energy, the rest beside the id in the comment line.
+
+    That is one line: white space in an id, line breaks above all, becomes single blanks.
+    """
     for item, id, values in zip(atoms, ids, properties, strict=True):
-        item.info = {"material_id": id, **{name: v for name, v in values.items() if name != "energy"}}
+        rest = {name: value for name, value in values.items() if name != "energy"}
+        item.info = {"material_id": " ".join(id.split()), **rest}
         if "energy" in values:
             item.calc = SinglePointCalculator(item, energy=values["energy"])
     ase.io.write(path, atoms, format="extxyz")

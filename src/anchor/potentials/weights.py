@@ -20,6 +20,7 @@ from pathlib import Path
 
 from anchor.errors import AnchorError, MissingDependencyError
 from anchor.paths import cache_dir, sha256
+from anchor.writing import replace_file
 
 CONNECT_TIMEOUT = 5.0
 """Seconds without an answer after which an address counts as unreachable."""
@@ -198,12 +199,9 @@ def _store(part: Path, filename: str, expected: str | None) -> Path:
     if expected is not None and found != expected:
         raise AnchorError(f"{filename} has SHA-256 {found}, not the pinned {expected}: not kept")
     target = folder() / filename
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as file:
-        file.write(part.read_bytes())
     if expected is None:
-        _note(target).write_text(f"{found}  {filename}\n")
-    return Path(file.name).replace(target)
+        replace_file(_note(target), f"{found}  {filename}\n")
+    return replace_file(target, part.read_bytes())
 
 
 def _note(path: Path) -> Path:

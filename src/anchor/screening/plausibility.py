@@ -45,6 +45,7 @@ from anchor.priors.templates import TemplatePrior
 from anchor.random import generator
 from anchor.reference.reference import Reference
 from anchor.screening.surrogate import Surrogate
+from anchor.writing import replace_file
 
 SHIPPED = BUNDLED / "screening" / "plausibility.json"
 FITTED_WITH = {"reference", "mp", "oqmd"}
@@ -180,8 +181,7 @@ class Plausibility:
         return expit(evidence.features() @ np.array(self.coefficients) + logit(SHARE))
 
     def save(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(asdict(self), indent=1) + "\n")
+        replace_file(path, json.dumps(asdict(self), indent=1) + "\n")
 
 
 def fit_plausibility(

@@ -89,7 +89,8 @@ class Campaign:
                 `accept_changes` goes on all the same.
         """
         ledger = Ledger.open(location)
-        ledger.prepare()
+        with ledger.alone():  # another process that goes on with it is named before anything is loaded
+            ledger.prepare()
         config = Config.from_ledger(ledger.config)
         environment = environment or Environment.load(config)
         changes = _changes(ledger.identity, environment.identity())
@@ -130,12 +131,18 @@ class Campaign:
         """
         budget = self.config.run.structures if structures is None else structures
         before = self.environment.prior.hash
-        while self.structures < budget:
-            report = self.step()
-            if on_step is not None:
-                on_step(report)
-            if stop is not None and stop():
-                break
+        with self.ledger.alone():
+            if self.ledger.n_steps != self.next_step:
+                raise AnchorError(
+                    f"the campaign went on elsewhere: it has {self.ledger.n_steps} steps, {self.next_step} here",
+                    "resume it again",
+                )
+            while self.structures < budget:
+                report = self.step()
+                if on_step is not None:
+                    on_step(report)
+                if stop is not None and stop():
+                    break
         if self.environment.prior.hash != before:
             raise AnchorError(
                 "the prior changed during the search", "this is a bug: a prior is frozen in a campaign"

@@ -10,7 +10,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,11 @@ from sqlalchemy.exc import (
 from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError, InputError
 from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS, column
+from anchor.paths import alone
 
 SCHEMA_VERSION = 2
 APPLICATION_ID = 0x414E4352  # "ANCR" in a SQLite header: tells our files from anybody else's
+RECOVER = "bring back a copy; of a damaged SQLite file, 'sqlite3 FILE .recover' saves what is left"
 EXAMPLE_URL = "for example postgresql://user@host/database"
 NETWORK_FILE_SYSTEMS = {
     "nfs",
@@ -211,7 +213,9 @@ def encode_crystal(crystal: Crystals) -> bytes:
 
 def decode_crystal(content: bytes) -> Crystals:
     """Inverse of `encode_crystal`."""
-    n = content[0]
+    n = content[0] if content else 0
+    if not n or len(content) != 1 + n + 8 * (9 + 3 * n):
+        raise AnchorError(f"a crystal in the ledger is damaged: {len(content)} bytes for {n} atoms", RECOVER)
     numbers = np.frombuffer(content, np.uint8, n, offset=1).astype(np.int64)
     values = np.frombuffer(content, "<f8", 9 + 3 * n, offset=1 + n)
     return Crystals(np.array([n]), numbers, values[9:].reshape(n, 3), values[:9].reshape(1, 3, 3))
@@ -224,6 +228,27 @@ class Ledger:
         self._engine, self._path = _engine(url, path), path
         self.location = str(path or url)  # a URL without its password
         self.version = SCHEMA_VERSION
+        self._held = 0
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Be the one process that goes on with the campaign; within itself again, too.
+
+        Of a database on a server nobody else is kept away: there the second one to store a step fails.
+
+        Raises:
+            AnchorError: Another process goes on with it. One that has ended, however it did, is no obstacle.
+        """
+        with ExitStack() as lock:
+            if self._path is not None and not self._held:
+                lock.enter_context(
+                    alone(self._path.with_suffix(".lock"), f"going on with {self._path.parent}")
+                )
+            self._held += 1
+            try:
+                yield
+            finally:
+                self._held -= 1
 
     @classmethod
     def create(
@@ -273,9 +298,11 @@ class Ledger:
             with ledger._engine.connect() as connection:
                 if not sa.inspect(connection).has_table("campaign"):
                     raise InputError(f"'{name}' is a database, but not a ledger of anchor")
-                version = connection.execute(sa.select(campaign.c.schema_version)).scalar_one()
+                version = connection.execute(sa.select(campaign.c.schema_version)).scalar_one_or_none()
         except DatabaseError as error:
-            raise InputError(f"'{name}' cannot be read as a ledger: {error.orig}") from error
+            raise InputError(f"'{name}' cannot be read as a ledger: {error.orig}", RECOVER) from error
+        if not isinstance(version, int):
+            raise InputError(f"the ledger '{name}' is damaged: its schema is {version!r}", RECOVER)
         if version > SCHEMA_VERSION:
             raise InputError(
                 f"the ledger '{name}' has schema {version}, this anchor reads up to {SCHEMA_VERSION}",
@@ -310,7 +337,7 @@ class Ledger:
         """Store one step: its candidates, its summary and the state to go on from, all or nothing."""
         self.require_current()
         latest = {"step": step["step"], "content": state}
-        with self._transaction() as connection:
+        with self._transaction(again=f"step {step['step']} is stored already") as connection:
             connection.execute(candidates.insert(), [dict(row) for row in rows])
             connection.execute(steps.insert(), dict(step))
             connection.execute(states.delete().where(states.c.name == "latest"))
@@ -327,13 +354,19 @@ class Ledger:
                 connection.execute(finds.insert(), [dict(row) for row in rows])
 
     @contextmanager
-    def _transaction(self) -> Iterator[sa.Connection]:
+    def _transaction(self, *, again: str = "") -> Iterator[sa.Connection]:
+        """All or nothing; `again`: what it means that a row is there already."""
         try:
             with self._engine.begin() as connection:
                 yield connection
         except DatabaseError as error:
             if isinstance(error, IntegrityError):
-                raise
+                if not again:
+                    raise
+                raise AnchorError(
+                    f"{again} in '{self.location}': another process goes on with this campaign",
+                    "everything stored is safe; let one of them go on alone",
+                ) from error
             raise AnchorError(
                 f"the ledger '{self.location}' could not be written: {error.orig}",
                 "the unfinished step was not stored, everything before it is safe; mend the cause and resume",
@@ -417,7 +450,11 @@ class Ledger:
             cause = getattr(error, "orig", None) or error
             raise AnchorError(
                 f"the ledger '{self.location}' could not be read: {cause}",
-                "bring back a copy; of a damaged SQLite file, 'sqlite3 FILE .recover' saves what is left",
+                RECOVER,
+            ) from error
+        except (ValueError, TypeError) as error:  # a field that does not hold what its column says
+            raise AnchorError(
+                f"the ledger '{self.location}' is damaged, a field cannot be read: {error}", RECOVER
             ) from error
 
     def _scalar(self, query: sa.Select[Any], *, optional: bool = False) -> Any:
