@@ -109,7 +109,7 @@ class OwnFiles:
             if not os.path.lexists(self._place(tried)) or self.is_ours(tried):
                 if n > 1:
                     warnings.warn(
-                        f"{self.folder / name} is not anchor's, or was changed: left as it is, {tried} is new",
+                        f"{self.folder / name} is not anchor's, or was changed: it stays, {tried} is new",
                         Notice,
                         stacklevel=2,
                     )

@@ -135,8 +135,8 @@ EVALUATE = "evaluate {} --potential mattersim-1m --steps 2 --workers 1 --out e"
 SMALL = "--preset default --elements Na,Cl --k 2 --max-atoms 4 --set grpo.group_size=8 --finds 0 --set run.workers=1"
 FINDS = ("run/finds/notes.cif", "run/finds/my-structure.cif", "run/finds/data.csv")
 RESULTS = ("new/finds.csv", "new/report.html", "new/metrics.jsonl", "new/finds/01-mine.cif")
-GOOD_TOO = several(text("good/nacl.cif", nacl()), text("good/far.cif", nacl(a=1e8)))
-SURVIVES = "NaCl"
+GOOD_TOO = several(text("good/nacl.cif", nacl()), text("good/far.cif", nacl().replace("3.99", "1e8", 1)))
+SURVIVES = "NaCl|1 measured"
 """The good structure of a call is answered although another is bad."""
 FIRST = "UPDATE candidates SET {} WHERE id = (SELECT candidate FROM finds LIMIT 1)"
 MINE_CSV = several(lambda w: os.remove(w / "run/finds.csv"), text("run/finds.csv", workspace.MINE))
@@ -146,20 +146,20 @@ def _crystals() -> list[Line]:
     """Structures that are none."""
     lines = []
     bad = {
-        "far": nacl(a=1e8), "vast": nacl(a=1e300), "negative": nacl(a=-4), "group": nacl(group=999).replace(
+        "far": nacl(a=1e8), "long": nacl().replace("3.99", "1e8", 1), "vast": nacl(a=1e300), "negative": nacl(a=-4), "group": nacl(group=999).replace(
             "loop_\n_symmetry_equiv_pos_as_xyz\n'x, y, z'\n", ""), "nan": nacl(z="nan"),
         "inf": nacl(z="inf"), "tiny": nacl(a=1e-4), "truncated": nacl()[:330], "nothing": "",
         "words": "hello", "angles": nacl().replace("60", "179.9999"), "element": nacl().replace("Na 0", "Qq 0"),
     }  # fmt: skip
     words = {
-        "far": "length|far|cell|isolated", "vast": "cell|finite|length", "negative": "negative|length|cell",
+        "far": "long", "long": "long", "vast": "cell|finite|length", "negative": "negative|length|cell",
         "group": "space group|999", "nan": "finite|nan", "inf": "finite|inf", "tiny": "volume|collapsed",
         "truncated": "atoms|missing|end", "nothing": "CIF|atoms", "words": "CIF|atoms",
         "angles": "volume|angle|cell", "element": "no element",
     }  # fmt: skip
     for name, content in bad.items():
         for command in (RELAX, HULL, EVALUATE):
-            if command is EVALUATE and name not in ("far", "negative", "nan"):
+            if command is EVALUATE and name not in ("far", "long", "negative", "nan"):
                 continue
             lines.append(
                 Line(
@@ -229,7 +229,7 @@ def _output() -> list[Line]:
     """Output that cannot be written."""
     places = {
         "{full}/out": "full|space", "/proc/none/out": "/proc", "nacl.cif/out": "not a folder|folder",
-        "/dev/full": "full|space|file|exists", "x" * 300: "long",
+        "/dev/null/out": "folder", "x" * 300: "long",
     }  # fmt: skip
     commands = (
         RELAX.format("nacl.cif") + " --out {}.extxyz", "data convert nacl.cif --out {}.extxyz",
@@ -243,8 +243,7 @@ def _output() -> list[Line]:
     for i, command in enumerate(commands):
         for k, (place, words) in enumerate(places.items()):
             if k == 0 or (i + k) % 3 == 0:
-                where = place if place == "/dev/full" else place
-                lines.append(Line("output", command.replace("{}", where), words))
+                lines.append(Line("output", command.replace("{}", place), words))
     return lines
 
 
@@ -271,17 +270,10 @@ def _ledger() -> list[Line]:
         "UPDATE candidates SET energy_above_each_hull_ev_per_atom = '['": "damaged|ledger", "DELETE FROM campaign": "ledger|campaign",
         "UPDATE candidates SET formula = 'Qq3'": "damaged|Qq", "DELETE FROM states": "policy|state", "DROP TABLE steps": "ledger|steps",
     }  # fmt: skip
-    for statement, words in damage.items():
-        for command in ("report run --out r.html", "resume run -n 32 --finds 2 --accept-changes"):
-            lines.append(
-                Line(
-                    "ledger",
-                    command,
-                    words,
-                    sql(statement),
-                    fine="report" in command or "formula" in statement,
-                )
-            )
+    for statement, words in damage.items():  # a report does not look at everything
+        read, go_on = "report run --out r.html", "resume run -n 32 --finds 2 --accept-changes"
+        lines.append(Line("ledger", read, "", sql(statement), fine=True))
+        lines.append(Line("ledger", go_on, words, sql(statement), fine="formula" in statement))
     lines += [
         Line("folder", "compare eval", "summary|JSON", text("eval/summary.json", "{")),
         Line("folder", "compare eval", "summary|JSON", text("eval/summary.json", "[]")),

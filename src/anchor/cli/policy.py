@@ -93,7 +93,9 @@ def plausibility(
     out: Annotated[
         Path | None, typer.Option(help="File to fit and write; without it the shipped one is shown.")
     ] = None,
-    n: Annotated[int, typer.Option("-n", min=100, help="Random compositions of each measure.")] = 4000,
+    n: Annotated[
+        int, typer.Option("-n", min=100, max=1_000_000, help="Random compositions of each measure.")
+    ] = 4000,
     surrogate: SurrogateFile = None,
     seed: Seed = 0,
     overwrite: Overwrite = False,
@@ -133,7 +135,9 @@ def plausibility(
 @app.command("warm-start")
 def warm_start(
     out: Annotated[Path, typer.Option(help="Policy file to write (.safetensors); a card goes beside it.")],
-    structures: Annotated[int, typer.Option("-n", "--structures", min=1, help="Free rollouts.")] = 100_000,
+    structures: Annotated[
+        int, typer.Option("-n", "--structures", min=1, max=100_000_000, help="Free rollouts.")
+    ] = 100_000,
     start_from: Annotated[
         str | None, typer.Option(help="Policy file or campaign to start from; default: untrained.")
     ] = None,
@@ -206,7 +210,7 @@ def warm_start(
 @app.command()
 def describe(
     policy: Annotated[str, typer.Argument(help="Policy file, campaign folder, or 'default'.")] = "default",
-    n: Annotated[int, typer.Option("-n", min=1, help="Compositions to draw.")] = 2000,
+    n: Annotated[int, typer.Option("-n", min=1, max=1_000_000, help="Compositions to draw.")] = 2000,
     surrogate: SurrogateFile = None,
     plausibility: PlausibilityFile = None,
     seed: Seed = 0,
@@ -235,7 +239,7 @@ def describe(
 @app.command()
 def check(
     policies: Annotated[list[str], typer.Argument(help="Policy files, campaign folders, or 'default'.")],
-    n: Annotated[int, typer.Option("-n", min=1, help="Compositions from every source.")] = 64,
+    n: Annotated[int, typer.Option("-n", min=1, max=1_000_000, help="Compositions from every source.")] = 64,
     sources: Annotated[
         bool, typer.Option(help="Check the untrained sources on the same terms as well.")
     ] = True,

@@ -32,7 +32,7 @@ app.command()(prior_train.finetune)
 @app.command()
 def sample(
     formula: Annotated[str, typer.Argument(help="For instance Li2FeSiO4.")],
-    n: Annotated[int, typer.Option("-n", min=1, help="How many crystals.")] = 8,
+    n: Annotated[int, typer.Option("-n", min=1, max=100_000, help="How many crystals.")] = 8,
     out: Annotated[
         Path | None, typer.Option(help="Folder for CIFs, or a file: .extxyz, .cif, .json, .csv, .db, .zip.")
     ] = None,

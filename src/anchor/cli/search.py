@@ -31,6 +31,8 @@ Counts = Annotated[
     str | None,
     typer.Option(help="Atoms of an element where it occurs: O=8 (at most), Li=2-4, Fe=2- (at least)."),
 ]
+MOST = 100_000_000
+"""Structures of a campaign, as in the configuration."""
 FindsCount = Annotated[
     int, typer.Option("--finds", min=0, help="Best candidates to relax to the end and write.")
 ]
@@ -41,7 +43,9 @@ def search(
     config: ConfigFile = None,
     preset: Preset = "quick",
     set_: Sets = None,
-    structures: Annotated[int | None, typer.Option("-n", "--structures", help="Compositions to try.")] = None,
+    structures: Annotated[
+        int | None, typer.Option("-n", "--structures", min=1, max=MOST, help="Compositions to try.")
+    ] = None,
     elements: Symbols = None,
     exclude: Symbols = None,
     must_contain: Symbols = None,
@@ -52,7 +56,7 @@ def search(
         str | None,
         typer.Option(help="Who proposes: policy, or the untrained random or neutral, for comparison."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of every random draw.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of every random draw.")] = None,
     finds: FindsCount = 20,
     ledger: Annotated[
         str | None, typer.Option(help="Database URL instead of a file in the folder (postgresql://…).")
@@ -83,19 +87,26 @@ def search(
         return
     from anchor.search.campaign import Campaign
     from anchor.search.loggers import check_loggers
+    from anchor.writing import check_place
 
     check_loggers(loaded.config.run.loggers)
+    if out is not None:
+        check_place(out, folder=True)
     folder = out or Path("runs") / datetime.now().strftime("%Y%m%d-%H%M%S")
     _say("loading prior, potential, hull …", json)
     campaign = Campaign.start(loaded.config, ledger or folder)
     _say(f"campaign in {folder}: {loaded.config.run.structures} structures", json)
-    _run(campaign, folder, ledger, loaded.config.run.structures, finds, json)
+    with campaign.ledger.alone():
+        _run(campaign, folder, ledger, loaded.config.run.structures, finds, json)
 
 
 def resume(
     folder: Annotated[Path, typer.Argument(help="Folder of the campaign.")],
     structures: Annotated[
-        int | None, typer.Option("-n", "--structures", help="New total budget; default: the campaign's own.")
+        int | None,
+        typer.Option(
+            "-n", "--structures", min=1, max=MOST, help="New total budget; default: the campaign's own."
+        ),
     ] = None,
     finds: FindsCount = 20,
     ledger: Annotated[
@@ -115,12 +126,13 @@ def resume(
     campaign = Campaign.resume(ledger or folder, accept_changes=accept_changes)
     budget = structures or campaign.config.run.structures
     _say(f"going on from {campaign.structures} of {budget} structures", json)
-    _run(campaign, folder, ledger, budget, finds, json)
+    with campaign.ledger.alone():
+        _run(campaign, folder, ledger, budget, finds, json)
 
 
 def sample(
     policy: Annotated[str, typer.Argument(help="Campaign folder, policy file, or 'default'.")] = "default",
-    n: Annotated[int, typer.Option("-n", min=1, help="How many compositions.")] = 20,
+    n: Annotated[int, typer.Option("-n", min=1, max=1_000_000, help="How many compositions.")] = 20,
     elements: Symbols = None,
     exclude: Symbols = None,
     must_contain: Symbols = None,

@@ -21,6 +21,7 @@ import numpy as np
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
 from anchor.outcomes.table import Outcomes
+from anchor.reading import read_json
 from anchor.writing import replace_file
 
 SETTINGS = "evaluation.json"
@@ -45,7 +46,7 @@ class Store:
         path = self.folder / SETTINGS
         if not path.is_file():
             raise InputError(f"{self.folder} is not the folder of an evaluation", "make one: anchor evaluate")
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_json(path, hint="bring back a copy, or evaluate into another folder")
 
     def begin(self, settings: Mapping[str, Any]) -> None:
         """Start here, or go on if everything that decides the numbers is as it was.
@@ -86,7 +87,8 @@ class Store:
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
             os.truncate(path, whole)
-        return Outcomes.concatenate(_read(json.loads(line)) for line in content[:whole].splitlines())
+        lines = enumerate(content[:whole].splitlines(), start=1)
+        return Outcomes.concatenate(_table(line, f"{path}:{i}") for i, line in lines)
 
     def append(self, stage: Stage, seed: int, table: Outcomes) -> None:
         """Add one line and wait until it is on disk."""
@@ -98,6 +100,17 @@ class Store:
 
     def path(self, stage: Stage, seed: int) -> Path:
         return self.folder / "checkpoint" / f"seed-{seed}.{stage}.jsonl"
+
+
+def _table(line: bytes, name: str) -> Outcomes:
+    """One line of a checkpoint; `name` says which."""
+    try:
+        return _read(json.loads(line))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"the checkpoint {name} is damaged: {error}",
+            "cut the file off before this line to go on from there, or evaluate into another folder",
+        ) from None
 
 
 def _read(stored: dict[str, Any] | list[dict[str, Any]]) -> Outcomes:

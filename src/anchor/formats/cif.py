@@ -98,7 +98,7 @@ def _check_cell(block: Block) -> None:
     for tag in CELL:
         for text in block.values.get(tag, [])[:1]:
             value, angle = _number(text), "angle" in tag
-            if not 0 < value < (180 if angle else np.inf):
+            if value < 0 or (angle and value >= 180):
                 raise InputError(f"{tag} is {text}: not {'an angle of' if angle else 'a length of'} a cell")
     for tag in GROUP_NUMBERS:
         for text in block.values.get(tag, [])[:1]:

@@ -14,6 +14,9 @@ from ase.calculators.singlepoint import SinglePointCalculator
 from anchor.formats.files import Readable
 from anchor.formats.records import Found, Item, Skipped, attempt, from_atoms, named, numeric
 
+MOST_DIGITS = 8
+"""Of the number of atoms of a frame."""
+
 
 def read(source: Readable) -> Iterator[Item]:
     """Frames are cut out one by one, so that a bad one does not take the others with it."""
@@ -27,7 +30,7 @@ def read(source: Readable) -> Iterator[Item]:
                 if not stream.read().strip():
                     return
                 count = "an empty line"
-            if not count.strip().isdecimal():
+            if not count.strip().isdecimal() or len(count.strip()) > MOST_DIGITS:
                 yield Skipped(
                     frame, f"expected the number of atoms, found {count.strip()[:40]!r}; the rest is unread"
                 )

@@ -6,15 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from anchor.errors import InputError
 from anchor.writing import replace_file
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
 
 
 def append_line(path: Path, document: dict[str, Any]) -> None:

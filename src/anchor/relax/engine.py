@@ -65,8 +65,8 @@ def relax(
         max_steps: Step budget, one for all or one for each crystal.
         fmax: Converged when no force is larger, eV/Å. With a free cell the forces are those of ASE's
             FrechetCellFilter, which include the cell's.
-        optimizer: "quasi-newton" ("fire" for crystals of more than `DENSE_ATOMS` atoms), "fire", or one crystal at a time with ASE: "ase-bfgs" (the paper's way) and
-            "ase-fire".
+        optimizer: "quasi-newton", "fire", or one crystal at a time with ASE: "ase-bfgs" (the paper's way) and
+            "ase-fire". Crystals of more than `DENSE_ATOMS` atoms go by "fire" instead of "quasi-newton".
         symmetry: Keep the space group that a crystal has within 0.001 Å, and put its atoms exactly there
             first. Forces keep it in any case, but for rounding; to rely on it lets MatterSim look at one atom
             of each orbit only. ASE's optimisers do not.

@@ -32,7 +32,7 @@ from anchor.policy.weights import load_policy
 from anchor.reward.novelty import History
 from anchor.reward.score import GroupScores, Memory
 from anchor.search.environment import Environment
-from anchor.search.ledger import Ledger, candidates, decode_crystal
+from anchor.search.ledger import RECOVER, Ledger, candidates, decode_crystal
 from anchor.search.policies import policy_file
 from anchor.search.realise import Realised
 from anchor.search.rows import candidate_rows, plain
@@ -100,6 +100,10 @@ class Campaign:
                 "bring them back, or go on with --accept-changes (numbers will not be comparable)",
             )
         state = ledger.state()
+        if state is None and ledger.n_steps:
+            raise AnchorError(
+                f"the ledger of '{location}' is damaged: it has {ledger.n_steps} steps and no state", RECOVER
+            )
         if not state:  # stopped before its first step, or nothing to remember
             learner: Proposer = _fresh_learner(config, environment)
         else:
@@ -134,8 +138,8 @@ class Campaign:
         with self.ledger.alone():
             if self.ledger.n_steps != self.next_step:
                 raise AnchorError(
-                    f"the campaign went on elsewhere: it has {self.ledger.n_steps} steps, {self.next_step} here",
-                    "resume it again",
+                    f"another process went on from step {self.next_step}, to {self.ledger.n_steps}",
+                    "resume the campaign again",
                 )
             while self.structures < budget:
                 report = self.step()

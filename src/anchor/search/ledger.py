@@ -30,6 +30,8 @@ from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS, column
 from anchor.paths import alone
 
 SCHEMA_VERSION = 2
+IDENTITY = ("anchor", "code", "reference", "prior", "potential", "hull", "threads")
+"""What every ledger says of the parts it was made with."""
 APPLICATION_ID = 0x414E4352  # "ANCR" in a SQLite header: tells our files from anybody else's
 RECOVER = "bring back a copy; of a damaged SQLite file, 'sqlite3 FILE .recover' saves what is left"
 EXAMPLE_URL = "for example postgresql://user@host/database"
@@ -205,6 +207,14 @@ def _renewed(row: dict[str, Any], names: Sequence[str], version: int) -> dict[st
     return {name: row.get(name) for name in names}
 
 
+def _checked_step(row: dict[str, Any]) -> dict[str, Any]:
+    """A step whose metrics and seconds are numbers by name, as they were stored."""
+    for name in ("metrics", "seconds"):
+        if not all(isinstance(value, int | float) for value in dict(row[name]).values()):
+            raise ValueError(f"{name} of step {row['step']} are not numbers")
+    return row
+
+
 def encode_crystal(crystal: Crystals) -> bytes:
     """One crystal, without loss: atom count and numbers (uint8), cell and coordinates (float64)."""
     head = bytes([crystal.n_atoms]) + crystal.numbers.astype(np.uint8).tobytes()
@@ -337,7 +347,13 @@ class Ledger:
         """Store one step: its candidates, its summary and the state to go on from, all or nothing."""
         self.require_current()
         latest = {"step": step["step"], "content": state}
-        with self._transaction(again=f"step {step['step']} is stored already") as connection:
+        with self._transaction() as connection:
+            if connection.execute(sa.select(steps.c.step).where(steps.c.step == step["step"])).first():
+                raise AnchorError(
+                    f"step {step['step']} is stored already in '{self.location}': another process goes on "
+                    "with this campaign",
+                    "everything stored is safe; let one of them go on alone",
+                )
             connection.execute(candidates.insert(), [dict(row) for row in rows])
             connection.execute(steps.insert(), dict(step))
             connection.execute(states.delete().where(states.c.name == "latest"))
@@ -354,19 +370,13 @@ class Ledger:
                 connection.execute(finds.insert(), [dict(row) for row in rows])
 
     @contextmanager
-    def _transaction(self, *, again: str = "") -> Iterator[sa.Connection]:
-        """All or nothing; `again`: what it means that a row is there already."""
+    def _transaction(self) -> Iterator[sa.Connection]:
         try:
             with self._engine.begin() as connection:
                 yield connection
         except DatabaseError as error:
             if isinstance(error, IntegrityError):
-                if not again:
-                    raise
-                raise AnchorError(
-                    f"{again} in '{self.location}': another process goes on with this campaign",
-                    "everything stored is safe; let one of them go on alone",
-                ) from error
+                raise
             raise AnchorError(
                 f"the ledger '{self.location}' could not be written: {error.orig}",
                 "the unfinished step was not stored, everything before it is safe; mend the cause and resume",
@@ -380,7 +390,11 @@ class Ledger:
 
     @property
     def identity(self) -> dict[str, Any]:
-        return self._scalar(sa.select(campaign.c.identity))
+        found = self._scalar(sa.select(campaign.c.identity))
+        missing = [name for name in IDENTITY if not isinstance(found, dict) or name not in found]
+        if missing:
+            raise AnchorError(f"the ledger '{self.location}' is damaged: it has no {missing[0]}", RECOVER)
+        return found
 
     @property
     def n_steps(self) -> int:
@@ -403,9 +417,8 @@ class Ledger:
     def step_rows(self) -> list[dict[str, Any]]:
         """All steps in order."""
         with self._reading() as connection:
-            return [
-                dict(row) for row in connection.execute(sa.select(steps).order_by(steps.c.step)).mappings()
-            ]
+            rows = connection.execute(sa.select(steps).order_by(steps.c.step)).mappings()
+            return [_checked_step(dict(row)) for row in rows]
 
     def rows(
         self, columns: Sequence[str] | None = None, where: sa.ColumnElement[bool] | None = None

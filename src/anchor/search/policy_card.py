@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
 from anchor.errors import InputError
 from anchor.outcomes.tally import TALLY_COLUMNS, Tally
 from anchor.policy import weights
+from anchor.reading import read_json
 from anchor.search.ledger import Ledger
 from anchor.search.policies import policy_file, policy_of
 from anchor.weights import write_json
@@ -69,5 +69,5 @@ def _parent(start_from: str | None) -> dict[str, Any] | None:
     card = path.with_suffix(".json")
     return {
         "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
-        "card": json.loads(card.read_text()) if card.is_file() else None,
+        "card": read_json(card) if card.is_file() else None,
     }
