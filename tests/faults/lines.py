@@ -1,3 +1,4 @@
+# ruff: noqa: E501, PTH107, PTH211  (one line each)
 """Wrong command lines: what a day can bring, and a word that a good answer has."""
 
 from __future__ import annotations
@@ -169,10 +170,10 @@ def _crystals() -> list[Line]:
                     text(f"{name}.cif", content),
                     (),
                     name == "far" or command is EVALUATE,
-                )  # fmt: skip
+                )
             )
-    for command in (RELAX, HULL, EVALUATE):
-        lines.append(Line("crystal", command.format("good"), SURVIVES, GOOD_TOO, fine=True))
+    both = (RELAX, HULL, EVALUATE)
+    lines += [Line("crystal", command.format("good"), SURVIVES, GOOD_TOO, fine=True) for command in both]
     huge = "999999999999\nno\n"
     lines += [
         Line("size", RELAX.format("big.extxyz") + " --cell", "atoms", many_atoms(22), fine=True),

@@ -14,8 +14,8 @@ from pathlib import Path
 
 ANCHOR = [sys.executable, "-m", "anchor.cli.main"]
 SEARCH = (
-    "search --preset default -n 16 --elements Li,Na,K,Rb,Y,Sc,Se,S,F --k 3 --max-atoms 5 --seed 1 --finds 2 --out run "
-    "--set grpo.group_size=16 --set relax.max_steps=5 --set run.workers=1"
+    "search --preset default -n 16 --elements Li,Na,K,Rb,Y,Sc,Se,S,F --k 3 --max-atoms 5 --seed 1 --finds 2 "
+    "--out run --set grpo.group_size=16 --set relax.max_steps=5 --set run.workers=1"
 )
 EVALUATE = "evaluate nacl.cif --potential mattersim-1m --steps 2 --workers 1 --out eval"
 

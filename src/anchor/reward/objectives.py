@@ -95,7 +95,8 @@ def _call(
     except (Exception, SystemExit) as error:  # code of somebody else: its fault is named, not hidden
         line = traceback.extract_tb(error.__traceback__)[-1]
         raise AnchorError(
-            f"objective '{name}' raised {type(error).__name__}: {error} ({line.filename}, line {line.lineno})",
+            f"objective '{name}' raised {type(error).__name__}: {error} "
+            f"({line.filename}, line {line.lineno})",
             "the step was not stored; mend the objective and resume",
         ) from error
 
