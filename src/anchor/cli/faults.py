@@ -45,21 +45,22 @@ def explain(error: Exception) -> AnchorError | None:
     """What a person can do about an error; None: it is a bug of ours."""
     if isinstance(error, AnchorError):
         return error
-    if isinstance(error, MemoryError) or (
-        "memory" in str(error).lower()[:200] and "alloc" in str(error).lower()
-    ):
+    if isinstance(error, MemoryError) or _mentions_memory(error):
         return AnchorError(f"the memory is used up: {error}", "ask for less at once, or use fewer workers")
-    if isinstance(error, RecursionError):
-        return AnchorError("the input is nested too deeply", "write it flat")
     if isinstance(error, OSError) and error.errno is not None:
         return _of_system(error)
     return None
 
 
+def _mentions_memory(error: Exception) -> bool:
+    """torch says so by a RuntimeError."""
+    text = str(error).lower()
+    return isinstance(error, RuntimeError) and "memory" in text and "alloc" in text
+
+
 def _of_system(error: OSError) -> AnchorError:
-    place = " → ".join(
-        f"'{os.fsdecode(p)}'" for p in (error.filename, error.filename2) if isinstance(p, (str, bytes))
-    )
+    named = (name for name in (error.filename, error.filename2) if isinstance(name, str | bytes))
+    place = " → ".join(f"'{os.fsdecode(name)}'" for name in named)
     if error.errno in NO_SPACE:
         where = place or "the output"
         return AnchorError(

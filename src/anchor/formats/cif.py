@@ -94,7 +94,7 @@ def _reader(block: Block, source: str, id: str, properties: Mapping[str, float])
 
 
 def _check_cell(block: Block) -> None:
-    """Refuse lengths, angles and space groups that do not exist: pymatgen makes something of them."""
+    """Refuse cells, space groups and lists of atoms that cannot be: pymatgen makes something of them."""
     for tag in CELL:
         for text in block.values.get(tag, [])[:1]:
             value, angle = _number(text), "angle" in tag
@@ -104,6 +104,9 @@ def _check_cell(block: Block) -> None:
         for text in block.values.get(tag, [])[:1]:
             if text.strip().lstrip("+-").isdigit() and not 1 <= int(text) <= 230:
                 raise InputError(f"there is no space group {text.strip()}")
+    sites = {len(values) for tag, values in block.values.items() if tag.startswith("_atom_site_fract")}
+    if len(sites) > 1 or 0 in sites:
+        raise InputError("its list of atoms is cut off, or a value in it is missing")
 
 
 def parse(text: str) -> list[Block]:

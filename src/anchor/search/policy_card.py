@@ -22,9 +22,7 @@ BINS = 16
 def check_policy_place(out: Path, *, overwrite: bool = False) -> None:
     """Refuse a place for a policy and its card where something is, or nothing can be."""
     if out.suffix != ".safetensors":
-        raise InputError(
-            f"{out} is no name for a policy", f"for example {out.with_suffix('.safetensors').name}"
-        )
+        raise InputError(f"{out} must end with .safetensors", "its card goes beside it, as .json")
     for path in (out, out.with_suffix(".json")):
         check_place(path, overwrite=overwrite)
 
