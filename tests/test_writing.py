@@ -135,6 +135,7 @@ def test_killed_between_list_and_file_both_contents_are_ours(
 
 def test_a_growing_log_is_ours_but_a_strangers_is_not(tmp_path: Path) -> None:
     path = OwnFiles(tmp_path).growing("metrics.jsonl")
+    assert not path.exists()  # a full disk would leave it empty
     path.write_text("line\n")
     assert OwnFiles(tmp_path).growing("metrics.jsonl") == path
     (tmp_path / "other.jsonl").write_text("mine")

@@ -124,10 +124,9 @@ class OwnFiles:
         return GROWING in known or (bool(known) and _hash(path.read_bytes()) in known)
 
     def growing(self, name: str) -> Path:
-        """A place for a log of ours that begins anew now and is added to."""
+        """A place for a log of ours that is begun anew and added to."""
         chosen = self.name_for(name)
         self._note({chosen: [GROWING]})
-        replace_file(self._place(chosen), b"")
         return self._place(chosen)
 
     def put(self, files: Mapping[str, bytes | str], *, instead_of: str = "") -> dict[str, Path]:

@@ -31,7 +31,7 @@ CAUSES = {
         "check its name; folders in /proc and /sys cannot be made",
     ),
     errno.ENOTDIR: ("a file is in the place of a folder: {}", "choose another place"),
-    errno.EEXIST: ("{} exists already", "choose another name"),
+    errno.EEXIST: ("{} exists and is not a folder", "choose another place"),
     errno.EISDIR: ("{} is a folder, not a file", "name a file in it"),
     errno.ENAMETOOLONG: ("the name is too long: {}", "choose a shorter one"),
     errno.ELOOP: ("{} is a link that leads to itself", "name the file itself"),

@@ -22,7 +22,7 @@ from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
 from anchor.outcomes.table import Outcomes
 from anchor.reading import read_json
-from anchor.writing import replace_file
+from anchor.writing import check_place, replace_file
 
 SETTINGS = "evaluation.json"
 NOT_COMPARED = frozenset({"command", "label", "seeds"})
@@ -54,6 +54,7 @@ class Store:
         Raises:
             InputError: The folder holds an evaluation with other settings, or something else.
         """
+        check_place(self.folder, folder=True)
         path = self.folder / SETTINGS
         new = json.loads(json.dumps(settings))  # as it reads when it comes back
         if path.is_file():

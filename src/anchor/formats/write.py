@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError, nearest
 from anchor.formats import ase_db, cif, extxyz, pymatgen_json, table
-from anchor.writing import draft, safe_name
+from anchor.writing import check_place, draft, safe_name
 
 Labels = list[Mapping[str, float]]
 
@@ -103,10 +103,7 @@ def write(
     """
     path = Path(path)
     writer = WRITERS[_format(path, format)][1]
-    if path.is_dir() or (path.exists() and not overwrite):
-        raise InputError(
-            f"{path} exists", "choose another name" + ("" if path.is_dir() else ", or overwrite it")
-        )
+    check_place(path, overwrite=overwrite)
     names = [f"crystal-{i}" for i in range(len(crystals))] if ids is None else [str(id) for id in ids]
     columns = {name: np.asarray(values, dtype=np.float64) for name, values in (properties or {}).items()}
     lengths = {"ids": len(names), **{name: len(values) for name, values in columns.items()}}

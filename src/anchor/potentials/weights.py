@@ -124,7 +124,7 @@ def pinned(weights: Weights) -> str | None:
         return weights.sha256
     assert isinstance(weights, Downloaded)
     note = _note(folder() / weights.filename)
-    return note.read_text().split()[0] if note.is_file() else None
+    return next(iter(note.read_text().split()), None) if note.is_file() else None
 
 
 def fetch(weights: Downloaded, *, hint: str, report: Report = lambda _: None) -> Path:

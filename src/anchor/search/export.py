@@ -24,7 +24,9 @@ FIND_COLUMNS = (
 )  # fmt: skip
 
 
-def export(ledger: Ledger, path: Path, *, which: str = "finds", most: float | None = None) -> int:
+def export(
+    ledger: Ledger, path: Path, *, which: str = "finds", most: float | None = None, overwrite: bool = False
+) -> int:
     """Write crystals with their energies; the format follows from the path. Returns how many.
 
     Args:
@@ -32,6 +34,7 @@ def export(ledger: Ledger, path: Path, *, which: str = "finds", most: float | No
         path: .extxyz, .db (ASE), .json, .parquet, .csv (CDVAE's columns), .zip or a folder of CIFs.
         which: "finds" (relaxed with the cell free) or "valid" (every valid candidate of the ledger).
         most: Leave out what is more than this above the hull, eV/atom.
+        overwrite: Replace a file that exists.
     """
     if which == "finds":
         rows = [{**row, "relaxed": row["crystal"]} for row in ledger.find_rows()]
@@ -39,6 +42,8 @@ def export(ledger: Ledger, path: Path, *, which: str = "finds", most: float | No
         rows = list(ledger.rows(where=candidates.c.valid.is_(True)))
     else:
         raise InputError(f"'{which}' is not a set of crystals", "choose finds or valid")
+    if most is not None and np.isnan(most):
+        raise InputError("--most nan leaves nothing out and nothing in", "give a number, eV/atom")
     if most is not None:
         rows = [row for row in rows if row[ABOVE] is not None and row[ABOVE] <= most]
     if not rows:
@@ -51,7 +56,7 @@ def export(ledger: Ledger, path: Path, *, which: str = "finds", most: float | No
         )
         for name in (ENERGY, ABOVE, FORMATION, "novelty", "reward")
     }
-    write(path, crystals, ids, properties)
+    write(path, crystals, ids, properties, overwrite=overwrite)
     return len(rows)
 
 
