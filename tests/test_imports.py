@@ -10,12 +10,15 @@ LEAVES = {
     "calling",
     "clock",
     "config",
+    "devices",
     "errors",
     "paths",
     "plain_yaml",
     "random",
+    "reading",
     "statistics",
     "weights",
+    "writing",
 }
 """Modules beside the folders: they use only one another, and any folder may use them."""
 

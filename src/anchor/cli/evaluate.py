@@ -39,7 +39,9 @@ def evaluate(
     ] = "internal",
     n: Annotated[
         int | None,
-        typer.Option("-n", min=1, help="Structures per seed; default 1000, self-test 200, files all."),
+        typer.Option(
+            "-n", min=1, max=1_000_000, help="Structures per seed; default 1000, self-test 200, files all."
+        ),
     ] = None,
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Sampling seeds; default 3, self-test 1, files what they hold.")

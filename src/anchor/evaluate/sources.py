@@ -37,6 +37,7 @@ from anchor.evaluate.store import Store
 from anchor.formats import load
 from anchor.outcomes.table import Outcomes
 from anchor.random import generator
+from anchor.reading import plain_file
 from anchor.reference.reference import load_reference
 from anchor.search.ledger import Ledger, decode_crystal
 from anchor.search.policies import TrainedPolicy, load_trained
@@ -166,8 +167,8 @@ def formulas(text: str) -> Source:
     if not text:
         raise InputError("no formulas are given", "formulas:LiFePO4,NaCl or formulas:FILE")
     path = Path(text)
-    if path.is_file():
-        lines = path.read_text(encoding="utf-8").splitlines()
+    if path.exists() and "," not in text:
+        lines = plain_file(path).read_text(encoding="utf-8", errors="replace").splitlines()
         typed = [line.partition("#")[0].split(",")[0].strip() for line in lines]
         if typed and typed[0].lower() in {"formula", "composition", "reduced_formula"}:
             del typed[0]
