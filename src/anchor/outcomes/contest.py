@@ -103,19 +103,17 @@ def _has_rival(owner: NDArray[np.int64]) -> NDArray[np.bool_]:
 def _lowest(
     energy: NDArray[np.float64], volume: NDArray[np.float64], owner: NDArray[np.int64], keep: int
 ) -> NDArray[np.int64]:
-    """Rows of the `keep` lowest different crystals of each owner, ascending."""
-    kept: list[int] = []
+    """Rows of the `keep` lowest different crystals of each owner, ascending; of equal ones the first."""
     held: dict[int, list[int]] = {}
-    for i in np.lexsort((np.arange(len(owner)), energy)).tolist():
+    for i in np.argsort(energy, kind="stable").tolist():
         mine = held.setdefault(int(owner[i]), [])
-        if len(mine) == keep or not np.isfinite(energy[i]):
-            continue
         same = [
             j
             for j in mine
             if energy[i] - energy[j] < SAME_ENERGY and abs(volume[i] / volume[j] - 1) < SAME_VOLUME
         ]
-        if not same:
+        if same:
+            mine[mine.index(same[0])] = min(i, same[0])
+        elif len(mine) < keep and np.isfinite(energy[i]):
             mine.append(i)
-            kept.append(i)
-    return np.array(sorted(kept), dtype=np.int64)
+    return np.array(sorted(i for mine in held.values() for i in mine), dtype=np.int64)
