@@ -8,7 +8,7 @@ Each prior makes its proposals (the number of formula units is free), single poi
 MatterSim-1M choose as the prior says, and one is relaxed as by the internal protocol (cell free, 400 steps,
 0.02 eV/Å, both hulls). Counted: metastable (valid and within 0.1 eV/atom) by number of elements, wins and
 losses against the first prior on the same formulas, evaluations of the potential for choosing and relaxing,
-and CPU seconds of sampling, choosing and relaxing. FOLDER keeps what is done, so a run that was killed goes on.
+and CPU seconds of sampling, choosing and relaxing. FOLDER keeps what is done, so a killed run goes on.
 """
 
 from __future__ import annotations
