@@ -33,19 +33,17 @@ class Setting:
     Attributes:
         members: Who makes each proposal, in order: t(emplates), m(erged), w(yckoff), c(rystalite), o(matg).
         rounds: How the judge chooses among them.
-        steps: Sampler steps of members that are not asked with their own number.
     """
 
     members: str
     rounds: Rounds
-    steps: Mapping[str, int]
 
 
 NAMES = {"t": "templates", "m": "merged", "w": "wyckoff", "c": "crystalite", "o": "omatg"}
 SETTINGS: dict[str, Setting] = {
-    "cheap": Setting("ttmm", ((0, 1),), {}),
-    "standard": Setting("ttmmwcottmcocm", ((0, 4), (6, 2), (20, 1)), {}),
-    "full": Setting("ttmmwcottmcocmttmmcocowc", ((0, 6), (6, 3), (20, 2), (60, 1)), {}),
+    "cheap": Setting("ttmm", ((0, 1),)),
+    "standard": Setting("ttmmwcottmcocm", ((0, 4), (6, 2), (20, 1))),
+    "full": Setting("ttmmwcottmcocmttmmcocowc", ((0, 6), (6, 3), (20, 2), (60, 1))),
 }
 
 
@@ -135,11 +133,8 @@ def load(
     members = {}
     for letter in dict.fromkeys(chosen.members):
         name = NAMES[letter]
-        if letter == "t":
-            members[letter] = load_prior(name + suffix, device=device)
-        elif letter == "m":
-            members[letter] = load_prior(name + suffix, device=device, fallback="none")
-        else:
-            steps = {"steps": chosen.steps[name]} if name in chosen.steps else {}
-            members[letter] = load_prior(name, device=device, fallback="none", **steps)
+        if letter in "tm":
+            name += suffix
+        alone = {} if letter == "t" else {"fallback": "none"}
+        members[letter] = load_prior(name, device=device, **alone)
     return Portfolio(members, chosen)
