@@ -196,8 +196,8 @@ class Prior(Section):
 
     name: str = Field(
         "templates-all",
-        description="templates-all, templates (train split), wyckoff, omatg, kldm, crystalite, random, or "
-        "your own module:factory",
+        description="templates-all, templates (train split), merged-all, wyckoff, omatg, kldm, crystalite, "
+        "random, portfolio:cheap, portfolio:standard, portfolio:full, or your own module:factory",
     )
     query: Literal["cell", "reduced", "free"] = Field(
         "cell",
@@ -205,7 +205,16 @@ class Prior(Section):
         "choose the number of formula units",
     )
     candidates: int = Field(
-        1, ge=1, description="crystals per composition, of which the one of lowest energy is relaxed"
+        1,
+        ge=1,
+        description="crystals per composition, of which the one of lowest energy is relaxed; of a portfolio "
+        "all its proposals at least",
+    )
+    rounds: tuple[tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=1)]], ...] | None = Field(
+        None,
+        min_length=1,
+        description="how one of several is chosen, e.g. [[0, 3], [10, 1]]: after single points three stay, "
+        "after ten steps one; none: by single points, or as the portfolio says",
     )
     fallback: str = Field(
         "templates",

@@ -148,6 +148,7 @@ def evaluate(
     from anchor.evaluate.sources import find_source
     from anchor.potentials.registry import load_potential
     from anchor.search.environment import load_configured_prior
+    from anchor.search.realise import n_candidates
 
     chosen = find_source(source, elements=_elements(elements, potential), each_a_seed=each_a_seed)
     testing = source == [SELF_TEST]
@@ -185,8 +186,9 @@ def evaluate(
     ).config.prior
     if chosen.kind == "compositions":
         realiser = load_configured_prior(asked, device=device or "cpu")
-        if asked.candidates > 1:  # by the potential of the training, whoever judges
-            lowest = Lowest(load_potential(own.relax.potential, device=device or "cpu"), asked.candidates)
+        if (several := n_candidates(realiser, asked)) > 1:  # by the potential of the training, whoever judges
+            chooser = load_potential(own.relax.potential, device=device or "cpu")
+            lowest = Lowest(chooser, several, asked.rounds or realiser.rounds)
     done = run(
         chosen,
         judge,
