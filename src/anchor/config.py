@@ -71,6 +71,11 @@ class Policy(Section):
     state_dim: int = Field(32, ge=1, description="state dim, projected sub-group summary (eq:state)")
     hidden_dim: int = Field(256, ge=1, description="hidden dim, width of each head's MLP")
     element_embedding: int = Field(32, ge=1, description="element embedding")
+    heads: Literal["paper", "informed"] = Field(
+        "paper",
+        description="of an untrained policy (a file has its own): the paper's, or heads that know how many "
+        "elements are to come and draw counts one after another (ours)",
+    )
     source: Literal["policy", "random", "neutral"] = Field(
         "policy",
         description="who proposes: the policy, or an untrained source (app:composition_ladder), not learning",
