@@ -170,6 +170,9 @@ class Reward(Section):
     )
     weights: tuple[float, ...] | None = Field(None, description="fixed w instead of Dirichlet draws")
     count_bonus: Annotated[float, Field(ge=0)] = Field(1.0, description="λ_c, count bonus; 0 switches it off")
+    stability_width: Positive = Field(
+        1.0, description="E_hull at which the stability score reaches 0, eV/atom (ours; the paper has 1)"
+    )
     invalid: Annotated[float, Field(lt=0)] = Field(-0.2, description="r_inv, reward of an invalid structure")
     subgroup_mask: bool = Field(True, description="draw an element sub-group for each rollout (eq:subgroup)")
     struct_bandwidth: Positive | None = Field(

@@ -1,4 +1,4 @@
-"""`anchor policy`: warm start of the composition policy, its surrogate, and a check by real relaxations."""
+"""`anchor policy`: fit and warm start of policies, their surrogate, and a check by real relaxations."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anchor.cli.common import JsonFlag, Seed, emit, print_table
+from anchor.cli.policy_fit import fit
 
 if TYPE_CHECKING:
     from anchor.screening.warm_start import Estimator, FindSettings
 
 app = typer.Typer(
-    help="Warm start of the composition policy, and a check of policies by real relaxations.",
+    help="Fit and warm start of the composition policy, and a check of policies by real relaxations.",
     no_args_is_help=True,
 )
+
+app.command()(fit)
 
 SurrogateFile = Annotated[
     Path | None, typer.Option("--surrogate", help="Surrogate weights; default: those that ship.")

@@ -211,14 +211,17 @@ def fit_policy(
         held-out part of q without sub-group mask.
     """
     learned, unseen = target.within(limits).split(settings.held_out, seed=settings.seed)
-    watched = [part[_watched(part, settings.seed)] for part in (learned, unseen) if len(part)]
+    parts = {"log_likelihood": learned, "held_out": unseen}
+    watched = {name: part[_watched(part, settings.seed)] for name, part in parts.items() if len(part)}
     optimiser = make_optimiser(policy, settings.learning_rate)
     curve: list[dict[str, Any]] = []
     for step in range(settings.steps + 1):
         if step % every == 0 or step == settings.steps:
-            values = [formula_log_likelihood(policy, part, limits, alpha=alpha).mean() for part in watched]
-            names = ("log_likelihood", "held_out")
-            curve.append({"step": step, **{n: round(float(v), 4) for n, v in zip(names, values, strict=False)}})
+            point: dict[str, Any] = {"step": step}
+            for name, part in watched.items():
+                found = formula_log_likelihood(policy, part, limits, alpha=alpha)
+                point[name] = round(float(found.mean()), 4)
+            curve.append(point)
             if on_point is not None:
                 on_point(curve[-1])
         if step == settings.steps:

@@ -1,8 +1,8 @@
 """Counts drawn one after another: the stoichiometry of a policy with informed heads.
 
-The surplus of each slot (atoms beyond the first of each drawn element) has a categorical of its own, given the
-elements, the atoms that are left and what the slots before it took. A count is allowed when the slots after it
-can take the rest within their bounds, so that no draw ends in a dead end and all probabilities sum to one.
+The surplus of each slot (atoms beyond the first of each drawn element) has a categorical of its own, given
+the elements, the atoms that are left and what the slots before it took. A count is allowed when the slots
+after it can take the rest within their bounds: no draw ends in a dead end, and probabilities sum to one.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from anchor.weights import pack, unpack
 
 FORMAT = "anchor-policy-1"
 SIZES = {"state_dim", "hidden_dim", "element_embedding", "heads"}
-"""Settings that decide which weights there are; policies saved before there were two kinds of heads lack it."""
+"""Settings that decide which weights there are; older files lack `heads`."""
 MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 """Adam's memory of each parameter."""
 

@@ -1,0 +1,90 @@
+"""`anchor policy fit`: a policy fitted by likelihood to a ranking of formulas."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from anchor.cli.common import JsonFlag, Seed, emit, print_table
+
+
+def fit(
+    ranking: Annotated[Path, typer.Option(help="CSV file with columns 'formula' and 'chance'.")],
+    out: Annotated[Path, typer.Option(help="Policy file to write (.safetensors); a card goes beside it.")],
+    most: Annotated[int | None, typer.Option(min=2, help="Best formulas to take; default: all.")] = None,
+    effective: Annotated[
+        float, typer.Option(min=1, help="Formulas to spread over: of n draws n²/(2·this) repeat another.")
+    ] = 60_000,
+    element_cap: Annotated[
+        float, typer.Option(min=0.01, max=1, help="Largest share of formulas with one element.")
+    ] = 0.2,
+    steps: Annotated[int, typer.Option(min=1, help="Updates of the fit.")] = 4000,
+    hidden: Annotated[int, typer.Option(min=1, help="Width of the policy's heads.")] = 256,
+    embedding: Annotated[int, typer.Option(min=1, help="Size of the element embedding.")] = 32,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Settings of the searches to come: section.name=value (repeatable)."),
+    ] = None,
+    preset: Annotated[str, typer.Option(help="Preset of the searches to come.")] = "quick",
+    seed: Seed = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Fit a policy to a ranking of formulas by maximum likelihood: a broad start for a search.
+
+    No crystal is made. Sub-groups and objective weights are drawn as a search draws them.
+
+    Example: anchor policy fit --ranking ranking.csv --out policy.safetensors
+    """
+    from anchor.config import load_config
+    from anchor.errors import InputError
+    from anchor.policy import weights
+    from anchor.policy.constraints import Limits
+    from anchor.policy.fitting import FitSettings
+    from anchor.screening import policy_fit
+    from anchor.search.policies import TrainedPolicy, searchable_elements, searched_elements
+    from anchor.weights import write_json
+
+    if out.suffix != ".safetensors":
+        raise InputError(f"a policy file ends in .safetensors, not '{out.name}'", f"{out.stem}.safetensors")
+    base: dict[str, dict[str, Any]] = {
+        "policy": {"heads": "informed", "hidden_dim": hidden, "element_embedding": embedding},
+        "run": {"seed": seed},
+    }
+    config = load_config(base=base, preset=preset, overrides=set_ or ()).config
+    loose = config.action_space.allow_loose_references
+    limits = Limits.from_config(
+        config.action_space, searchable=None if loose else searchable_elements(config)
+    )
+    settings = FitSettings(effective=effective, element_cap=element_cap, steps=steps, seed=seed)
+
+    def tell(point: dict[str, Any]) -> None:
+        text = f"step {point['step']}/{steps}: {point['log_likelihood']:.3f} nats"
+        if "held_out" in point:
+            text += f", held out {point['held_out']:.3f}"
+        print(text, file=sys.stderr, flush=True)
+
+    listed = policy_fit.read_ranking(ranking, most=most)
+    policy, run = policy_fit.fit_to_ranking(listed, config, limits, settings, on_point=tell)
+    trained = TrainedPolicy(str(out), policy, config, searched_elements(config))
+    data = weights.save(policy, settings=trained.settings())
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_bytes(data)
+    card = {
+        "command": shlex.join(["anchor", *sys.argv[1:]]),
+        "seed": seed,
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "ranking_sha256": policy_fit.file_hash(ranking),
+        **run,
+        **trained.settings(),
+    }
+    write_json(out.with_suffix(".json"), card)
+    if json:
+        emit(card)
+        return
+    print_table(["", "value"], run["ranking"].items())
+    typer.echo(f"written to {out}; look at it: anchor policy describe {out}")
