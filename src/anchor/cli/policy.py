@@ -51,7 +51,7 @@ def surrogate(
     seed: Seed = 0,
     json: JsonFlag = False,
 ) -> None:
-    """Train the composition surrogate on the bundled OQMD energies, or show how good the shipped one is.
+    """Train the composition surrogate on OQMD's and MP's energies, or show how good the shipped one is.
 
     Trained on the train split only; errors are those of the test split's formulas, which it never saw.
 
@@ -106,14 +106,14 @@ def plausibility(
     if out is None:
         found = plausible.load_plausibility()
     else:
-        from anchor.hull.references import dft_hull
         from anchor.priors import templates
         from anchor.reference.reference import load_reference
+        from anchor.screening.evidence import dft_hulls
         from anchor.screening.surrogate import SHIPPED, load_surrogate
 
         found = plausible.fit_plausibility(
             load_surrogate(surrogate or SHIPPED),
-            dft_hull(),
+            dft_hulls(),
             load_reference(),
             templates.load(),
             n=n,
@@ -317,36 +317,39 @@ def _estimator(
     surrogate: Path | None, plausibility: Path | None, settings: FindSettings
 ) -> tuple[Estimator, dict[str, Any]]:
     """The estimator on the bundled reference, and where its parts come from."""
-    from anchor.hull.references import dft_hull
     from anchor.priors import templates
     from anchor.reference.reference import load_reference
     from anchor.screening import plausibility as plausible
     from anchor.screening import surrogate as energies
+    from anchor.screening.evidence import dft_hulls
     from anchor.screening.warm_start import Estimator
 
     model = energies.load_surrogate(surrogate or energies.SHIPPED)
     judge = plausible.load_plausibility(plausibility or plausible.SHIPPED)
-    hull, reference, prior = dft_hull(), load_reference(), templates.load()
+    hulls, reference, prior = dft_hulls(), load_reference(), templates.load()
     origin = {
         "surrogate": energies.surrogate_hash(model),
         "plausibility": judge.coefficients,
-        "hull": hull.identity.hash,
+        "hulls": [hull.identity.hash for hull in hulls],
         "reference": reference.hash,
         "templates": prior.hash,
     }
-    return Estimator(model, hull, reference, prior, judge, settings), origin
+    return Estimator(model, hulls, reference, prior, judge, settings), origin
 
 
 def _show_surrogate(card: dict[str, Any], json: bool) -> None:
+    from anchor.hull.databases import LABELS
+
     if json:
         emit(card)
         return
     columns = ("n", "median", "mean", "p90", "within_1_spread", "within_2_spread")
-    print_table(
-        ["held-out formulas", *(name.replace("_", " ") for name in columns)],
-        ([name, *(row[column] for column in columns)] for name, row in card["errors"].items()),
-        title="errors, eV/atom",
-    )
+    for database, subsets in card["errors"].items():
+        print_table(
+            ["held-out formulas", *(name.replace("_", " ") for name in columns)],
+            ([name, *(row[column] for column in columns)] for name, row in subsets.items()),
+            title=f"errors to {LABELS[database]}, eV/atom",
+        )
 
 
 def _show_descriptions(descriptions: dict[str, dict[str, Any]]) -> None:

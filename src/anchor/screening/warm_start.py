@@ -6,8 +6,8 @@ conditioned on the objective weights w and on sub-groups, and a reward of the sa
     r = m·w + λ_c/√n_f + κ·u(P_find) − c·T   for a charge-neutral composition, r_inv for any other
 
 with m = (stability, novelty, d_struct, d_comp). Stability comes from the composition surrogate on the DFT
-hull of the campaign; novelty from known formulas and earlier proposals; d_comp is real; d_struct, which needs
-crystals, is a constant. P_find is the probability that an unknown formula is a compound, u its utility.
+hulls of both databases; novelty from known formulas and earlier proposals; d_comp is real; d_struct, which
+needs crystals, is a constant. P_find is the probability that an unknown formula is a compound, u its utility.
 
 The surrogate has never seen most of what is proposed, and a learner finds its holes: with P_find from the
 surrogate's energy alone, 48 % expected finds were one among 47 relaxed. Therefore its spread is added to its
@@ -46,7 +46,8 @@ from anchor.reference.reference import Reference
 from anchor.reward.diversity import comp_kernel, diversity
 from anchor.reward.score import count_bonus, reward
 from anchor.reward.stability import stability_score
-from anchor.screening.plausibility import Evidence, Plausibility, gather_evidence
+from anchor.screening.evidence import Evidence, gather_evidence, hull_energies
+from anchor.screening.plausibility import Plausibility
 from anchor.screening.surrogate import Surrogate
 
 MEMORY = 5000
@@ -130,7 +131,7 @@ class Estimator:
 
     Attributes:
         surrogate: Formation energies.
-        hull: On the surrogate's scale.
+        hulls: Of each database, on the surrogate's scales.
         reference: Known formulas.
         prior: Whose templates count as known crystals of a stoichiometry.
         plausibility: Turns evidence into probabilities.
@@ -138,7 +139,7 @@ class Estimator:
     """
 
     surrogate: Surrogate
-    hull: Hull
+    hulls: Sequence[Hull]
     reference: Reference
     prior: TemplatePrior
     plausibility: Plausibility
@@ -146,7 +147,7 @@ class Estimator:
 
     def __call__(self, compositions: Compositions) -> Estimate:
         formulas, neutral = compositions.formulas, is_neutral(compositions)
-        hull_energy = self.hull.hull_energy(compositions.amounts)
+        hull_energy = hull_energies(compositions, self.hulls)
         evidence = gather_evidence(compositions, self.surrogate, hull_energy, self.prior)
         known = np.array([bool(self.reference.known(f)) for f in formulas], dtype=bool)
         find = np.where(neutral, self.plausibility.probability(evidence), 0.0)
