@@ -314,6 +314,16 @@ PRESETS: dict[str, dict[str, Any]] = {
         "policy": {"start_from": "default"},
         "prior": {"query": "free", "candidates": 2},
     },
+    # A longer search that climbs: with the paper's α and width little of the spread of rewards inside a group
+    # comes from stability, and its controller pulls a fitted policy apart (docs/policy.md).
+    "climb": {
+        "run": {"structures": 20_000},
+        "policy": {"start_from": "default"},
+        "prior": {"query": "free", "candidates": 2},
+        "grpo": {"groups_per_step": 4, "learning_rate": 3e-4},
+        "reward": {"alpha": [6.0, 2.0, 1.0, 1.0], "stability_width": 0.3, "count_bonus": 0.5},
+        "entropy": {"base": 2e-3, "minimum": 0.0, "maximum": 1e-2, "target": 0.3},
+    },
     # The paper to the letter where our defaults are faster: order of evaluation, optimiser, prior query.
     "paper": {
         "reward": {"order": "paper"},

@@ -24,6 +24,9 @@ def fit(
         float, typer.Option(min=0.01, max=1, help="Largest share of formulas with one element.")
     ] = 0.2,
     steps: Annotated[int, typer.Option(min=1, help="Updates of the fit.")] = 4000,
+    start_from: Annotated[
+        str | None, typer.Option(help="Policy file or campaign to start from; default: untrained.")
+    ] = None,
     hidden: Annotated[int, typer.Option(min=1, help="Width of the policy's heads.")] = 256,
     embedding: Annotated[int, typer.Option(min=1, help="Size of the element embedding.")] = 32,
     set_: Annotated[
@@ -46,7 +49,8 @@ def fit(
     from anchor.policy.constraints import Limits
     from anchor.policy.fitting import FitSettings
     from anchor.screening import policy_fit
-    from anchor.search.policies import TrainedPolicy, searchable_elements, searched_elements
+    from anchor.screening.estimate import load_estimate
+    from anchor.search.policies import TrainedPolicy, load_trained, searchable_elements, searched_elements
     from anchor.weights import write_json
 
     if out.suffix != ".safetensors":
@@ -69,7 +73,14 @@ def fit(
         print(text, file=sys.stderr, flush=True)
 
     listed = policy_fit.read_ranking(ranking, most=most)
-    policy, run = policy_fit.fit_to_ranking(listed, config, limits, settings, on_point=tell)
+    policy, run = policy_fit.fit_to_ranking(
+        listed,
+        config,
+        limits,
+        settings,
+        policy=None if start_from is None else load_trained(start_from).network,
+        on_point=tell,
+    )
     trained = TrainedPolicy(str(out), policy, config, searched_elements(config))
     data = weights.save(policy, settings=trained.settings())
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -80,11 +91,13 @@ def fit(
         "sha256": hashlib.sha256(data).hexdigest(),
         "ranking_sha256": policy_fit.file_hash(ranking),
         **run,
+        "draws": policy_fit.describe_draws(policy, limits, trained.weights, load_estimate(), seed=seed),
         **trained.settings(),
     }
     write_json(out.with_suffix(".json"), card)
     if json:
         emit(card)
         return
-    print_table(["", "value"], run["ranking"].items())
+    print_table(["ranking", "value"], run["ranking"].items())
+    print_table(["draws, no crystals", "value"], card["draws"].items())
     typer.echo(f"written to {out}; look at it: anchor policy describe {out}")

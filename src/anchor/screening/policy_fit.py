@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import hashlib
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from anchor.chemistry.charge import is_neutral
 from anchor.chemistry.composition import Composition, Compositions
 from anchor.config import Config
 from anchor.errors import InputError
-from anchor.policy.constraints import Limits
+from anchor.policy.constraints import CARDINALITIES, Limits
+from anchor.policy.draw import draw_compositions
 from anchor.policy.fitting import FitSettings, Target, fit_policy
 from anchor.policy.network import CompositionPolicy
 from anchor.priors.request import Request
 from anchor.priors.units import choose_units
+from anchor.screening.estimate import FreeEstimate
 
 FORMULA, CHANCE = "formula", "chance"
 """Columns of a ranking; others may stand beside them."""
@@ -74,13 +78,20 @@ def fit_to_ranking(
     limits: Limits,
     settings: FitSettings,
     *,
+    policy: CompositionPolicy | None = None,
     on_point: Callable[[dict[str, Any]], None] | None = None,
 ) -> tuple[CompositionPolicy, dict[str, Any]]:
-    """A policy of the config's sizes fitted to a ranking, and what belongs on its card."""
+    """A policy fitted to a ranking, and what belongs on its card.
+
+    Args:
+        policy: Where to start; it is changed. None: an untrained one of the config's sizes.
+    """
     formulas, chances = ranking
     cells = asked_cells(formulas, config.prior.query, limits.max_atoms)
     target = Target.from_ranking(cells, chances, settings)
-    policy = CompositionPolicy(config.policy, n_objectives=len(config.reward.alpha), seed=settings.seed)
+    n_objectives = len(config.reward.alpha)
+    if policy is None:
+        policy = CompositionPolicy(config.policy, n_objectives=n_objectives, seed=settings.seed)
     began = time.process_time()
     curve = fit_policy(policy, target, limits, settings, alpha=config.reward.alpha, on_point=on_point)
     q = target.q
@@ -99,6 +110,35 @@ def fit_to_ranking(
         "curve": curve,
         "cpu_seconds": round(time.process_time() - began, 1),
         "threads": torch.get_num_threads(),
+    }
+
+
+def describe_draws(
+    policy: CompositionPolicy,
+    limits: Limits,
+    weights: Sequence[float],
+    estimate: FreeEstimate,
+    *,
+    n: int = 1000,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """What a start has to be: n draws at one w without sub-group mask, judged by the free estimate.
+
+    A composition that is not charge-neutral has no chance.
+    """
+    drawn, _ = draw_compositions(policy, n, limits, weights, seed=seed)
+    neutral, found = is_neutral(drawn), estimate(drawn)
+    elements = Counter(e for composition in drawn for e in composition.elements)
+    return {
+        "n": n,
+        "unique": len(set(drawn.formulas)),
+        "neutral": int(neutral.sum()),
+        "known": int(found.known.sum()),
+        "k": {k: int((drawn.k == k).sum()) for k in CARDINALITIES},
+        "mean_chance": round(float(np.where(neutral, found.metastable, 0.0).mean()), 4),
+        "median_estimated_above_hull_ev_per_atom": round(float(np.median(found.above_hull)), 4),
+        "mean_atoms": round(float(drawn.n_atoms.mean()), 2),
+        "most_frequent_elements": dict(elements.most_common(8)),
     }
 
 
