@@ -156,6 +156,7 @@ def test_the_paper_preset_value_by_value() -> None:
             "weights": None,
             "count_bonus": 1.0,
             "stability_width": 1.0,
+            "subgroup_smallest": 0,
             "invalid": -0.2,
             "subgroup_mask": True,
             "struct_bandwidth": None,  # the paper gives none: calibrated on the reference

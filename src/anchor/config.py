@@ -175,6 +175,9 @@ class Reward(Section):
     )
     invalid: Annotated[float, Field(lt=0)] = Field(-0.2, description="r_inv, reward of an invalid structure")
     subgroup_mask: bool = Field(True, description="draw an element sub-group for each rollout (eq:subgroup)")
+    subgroup_smallest: int = Field(
+        0, ge=0, le=84, description="fewest elements of a sub-group (ours); 0: the largest k, as in the paper"
+    )
     struct_bandwidth: Positive | None = Field(
         None, description="bandwidth of K_struct; none: calibrated on the reference (the paper gives none)"
     )
@@ -321,7 +324,12 @@ PRESETS: dict[str, dict[str, Any]] = {
         "policy": {"start_from": "default"},
         "prior": {"query": "free", "candidates": 2},
         "grpo": {"groups_per_step": 4, "learning_rate": 3e-4},
-        "reward": {"alpha": [6.0, 2.0, 1.0, 1.0], "stability_width": 0.3, "count_bonus": 0.5},
+        "reward": {
+            "alpha": [6.0, 2.0, 1.0, 1.0],
+            "stability_width": 0.3,
+            "count_bonus": 0.5,
+            "subgroup_smallest": 30,
+        },
         "entropy": {"base": 2e-3, "minimum": 0.0, "maximum": 1e-2, "target": 0.3},
     },
     # The paper to the letter where our defaults are faster: order of evaluation, optimiser, prior query.
