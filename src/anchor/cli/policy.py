@@ -151,11 +151,10 @@ def warm_start(
 
     Example: anchor policy warm-start --structures 100000 --out policy.safetensors
     """
-    from anchor.policy import weights
     from anchor.policy.constraints import Limits
     from anchor.screening import warm_start as free
     from anchor.search.policies import TrainedPolicy, load_trained, searchable_elements, searched_elements
-    from anchor.weights import write_json
+    from anchor.search.policy_card import write_policy
 
     config = free.warm_start_config(
         structures=structures, seed=seed, potential=potential, overrides=set_ or ()
@@ -183,12 +182,8 @@ def warm_start(
         on_window=tell,
     )
     trained = TrainedPolicy(str(out), policy, config, searched_elements(config))
-    data = weights.save(policy, settings=trained.settings())
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_bytes(data)
-    card = {"command": _command(), "seed": seed, **free.card_of(data, settings), **trained.settings()}
-    card |= {**origin, "run": run}
-    write_json(out.with_suffix(".json"), card)
+    card = {"command": _command(), "seed": seed, **free.card_of(settings), **origin, "run": run}
+    card = write_policy(trained, out, card)
     if json:
         emit(card)
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shlex
 import sys
 from pathlib import Path
@@ -45,13 +44,12 @@ def fit(
     """
     from anchor.config import load_config
     from anchor.errors import InputError
-    from anchor.policy import weights
     from anchor.policy.constraints import Limits
     from anchor.policy.fitting import FitSettings
     from anchor.screening import policy_fit
     from anchor.screening.estimate import load_estimate
     from anchor.search.policies import TrainedPolicy, load_trained, searchable_elements, searched_elements
-    from anchor.weights import write_json
+    from anchor.search.policy_card import write_policy
 
     if out.suffix != ".safetensors":
         raise InputError(f"a policy file ends in .safetensors, not '{out.name}'", f"{out.stem}.safetensors")
@@ -82,19 +80,14 @@ def fit(
         on_point=tell,
     )
     trained = TrainedPolicy(str(out), policy, config, searched_elements(config))
-    data = weights.save(policy, settings=trained.settings())
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_bytes(data)
     card = {
         "command": shlex.join(["anchor", *sys.argv[1:]]),
         "seed": seed,
-        "sha256": hashlib.sha256(data).hexdigest(),
         "ranking_sha256": policy_fit.file_hash(ranking),
         **run,
         "draws": policy_fit.describe_draws(policy, limits, trained.weights, load_estimate(), seed=seed),
-        **trained.settings(),
     }
-    write_json(out.with_suffix(".json"), card)
+    card = write_policy(trained, out, card)
     if json:
         emit(card)
         return

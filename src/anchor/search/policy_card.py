@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from anchor.outcomes.tally import TALLY_COLUMNS, Tally
 from anchor.policy import weights
 from anchor.search.ledger import Ledger
-from anchor.search.policies import policy_file, policy_of
+from anchor.search.policies import TrainedPolicy, policy_file, policy_of
 from anchor.weights import write_json
 
 BINS = 16
 """Points of the curve on the card."""
 
 
+def write_policy(trained: TrainedPolicy, out: Path, card: Mapping[str, Any]) -> dict[str, Any]:
+    """Write a policy (.safetensors) and its card (.json beside it): `card`, its hash and its settings."""
+    data = weights.save(trained.network, settings=trained.settings())
+    complete = {**card, "sha256": hashlib.sha256(data).hexdigest(), **trained.settings()}
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_bytes(data)
+    write_json(out.with_suffix(".json"), complete)
+    return complete
+
+
 def save_policy(ledger: Ledger, out: Path, *, command: str) -> dict[str, Any]:
     """Write a campaign's latest policy (.safetensors) and its card (.json beside it); returns the card."""
     trained = policy_of(ledger)
-    data = weights.save(trained.network, settings=trained.settings())
     config = trained.config
     rows = list(ledger.rows(TALLY_COLUMNS))
     total, curve, size = Tally(), [], -(-len(rows) // BINS)
@@ -32,19 +42,14 @@ def save_policy(ledger: Ledger, out: Path, *, command: str) -> dict[str, Any]:
     card = {
         "command": command,
         "what": "composition policy after a campaign of real relaxations",
-        "sha256": hashlib.sha256(data).hexdigest(),
         "seed": config.run.seed,
-        **trained.settings(),
         "identity": ledger.identity,
         "proposed": total.proposed,
         "counts": total.counts,
         "curve": curve,
         "started_from": _parent(config.policy.start_from),
     }
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_bytes(data)
-    write_json(out.with_suffix(".json"), card)
-    return card
+    return write_policy(trained, out, card)
 
 
 def _parent(start_from: str | None) -> dict[str, Any] | None:
