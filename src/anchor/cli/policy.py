@@ -1,15 +1,16 @@
-"""`anchor policy`: fit and warm start of policies, their surrogate, and a check by real relaxations."""
+"""`anchor policy`: fit and warm start of policies, and a check by real relaxations."""
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anchor.cli.common import JsonFlag, Seed, emit, print_table
+from anchor.cli import estimate
+from anchor.cli.common import JsonFlag, Seed, command_line, emit, print_table
+from anchor.cli.estimate import PlausibilityFile, SurrogateFile
 from anchor.cli.policy_fit import fit
 
 if TYPE_CHECKING:
@@ -19,111 +20,15 @@ app = typer.Typer(
     help="Fit and warm start of the composition policy, and a check of policies by real relaxations.",
     no_args_is_help=True,
 )
+for part in (fit, estimate.surrogate, estimate.plausibility, estimate.labels, estimate.chances):
+    app.command()(part)
 
-app.command()(fit)
-
-SurrogateFile = Annotated[
-    Path | None, typer.Option("--surrogate", help="Surrogate weights; default: those that ship.")
-]
-PlausibilityFile = Annotated[
-    Path | None, typer.Option("--plausibility", help="Plausibility of compounds; default: that which ships.")
-]
 PotentialName = Annotated[
     str, typer.Option(help="Potential: its calibration says which elements can be searched.")
 ]
 Sets = Annotated[
     list[str] | None, typer.Option("--set", help="Override one value: section.name=value (repeatable).")
 ]
-
-
-@app.command()
-def surrogate(
-    out: Annotated[
-        Path | None, typer.Option(help="File to train and write; without it the shipped one is shown.")
-    ] = None,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the training formulas.")] = 12,
-    members: Annotated[int, typer.Option(min=2, help="Networks in the ensemble.")] = 4,
-    width: Annotated[int, typer.Option(min=1, help="Width of the networks.")] = 160,
-    learning_rate: Annotated[float, typer.Option(help="Largest learning rate.")] = 3e-3,
-    time_limit: Annotated[
-        float | None, typer.Option(min=0, help="Minutes after which to stop; the same command goes on.")
-    ] = None,
-    seed: Seed = 0,
-    json: JsonFlag = False,
-) -> None:
-    """Train the composition surrogate on OQMD's and MP's energies, or show how good the shipped one is.
-
-    Trained on the train split only; errors are those of the test split's formulas, which it never saw.
-
-    Example: anchor policy surrogate --out surrogate.safetensors --time-limit 10
-    """
-    if out is None:
-        from anchor.screening.surrogate import load_surrogate
-
-        _show_surrogate(dict(load_surrogate().card), json)
-        return
-    from anchor.reference.reference import load_reference
-    from anchor.screening.surrogate import Sizes
-    from anchor.screening.surrogate_training import Settings, train_surrogate
-
-    def tell(done: int, total: int, loss: float) -> None:
-        print(f"epoch {done}/{total}, loss {loss:.4f}", file=sys.stderr, flush=True)
-
-    card = train_surrogate(
-        load_reference(),
-        out,
-        settings=Settings(members=members, epochs=epochs, learning_rate=learning_rate, seed=seed),
-        sizes=Sizes(width=width),
-        time_limit=None if time_limit is None else 60 * time_limit,
-        on_epoch=tell,
-        command=_command(),
-    )
-    if card is None:
-        if json:
-            emit({"finished": False, "state": out.with_suffix(".training")})
-        else:
-            typer.echo(f"time is up; the same command goes on ({out.with_suffix('.training')})")
-        return
-    _show_surrogate(card, json)
-
-
-@app.command()
-def plausibility(
-    out: Annotated[
-        Path | None, typer.Option(help="File to fit and write; without it the shipped one is shown.")
-    ] = None,
-    n: Annotated[int, typer.Option("-n", min=100, help="Random compositions of each measure.")] = 4000,
-    surrogate: SurrogateFile = None,
-    seed: Seed = 0,
-    json: JsonFlag = False,
-) -> None:
-    """Fit what tells compounds from random neutral compositions, or show how well the shipped fit does.
-
-    Example: anchor policy plausibility --out plausibility.json
-    """
-    from anchor.screening import plausibility as plausible
-
-    if out is None:
-        found = plausible.load_plausibility()
-    else:
-        from anchor.priors import templates
-        from anchor.reference.reference import load_reference
-        from anchor.screening.evidence import dft_hulls
-        from anchor.screening.surrogate import SHIPPED, load_surrogate
-
-        found = plausible.fit_plausibility(
-            load_surrogate(surrogate or SHIPPED),
-            dft_hulls(),
-            load_reference(),
-            templates.load(),
-            n=n,
-            seed=seed,
-        )
-        found.save(out)
-    if json:
-        emit({"coefficients": found.coefficients, **found.card})
-        return
-    print_table(["", "value"], found.card.items())
 
 
 @app.command("warm-start")
@@ -182,7 +87,7 @@ def warm_start(
         on_window=tell,
     )
     trained = TrainedPolicy(str(out), policy, config, searched_elements(config))
-    card = {"command": _command(), "seed": seed, **free.card_of(settings), **origin, "run": run}
+    card = {"command": command_line(), "seed": seed, **free.card_of(settings), **origin, "run": run}
     card = write_policy(trained, out, card)
     if json:
         emit(card)
@@ -269,7 +174,7 @@ def check(
     if json:
         emit(
             {
-                "command": _command(),
+                "command": command_line(),
                 "n": n,
                 "seed": seed,
                 "identity": environment.identity(),
@@ -301,7 +206,7 @@ def save(
     from anchor.search.ledger import Ledger
     from anchor.search.policy_card import save_policy
 
-    card = save_policy(Ledger.open(campaign), out, command=_command())
+    card = save_policy(Ledger.open(campaign), out, command=command_line())
     if json:
         emit(card)
         return
@@ -332,21 +237,6 @@ def _estimator(
     return Estimator(model, hulls, reference, prior, judge, settings), origin
 
 
-def _show_surrogate(card: dict[str, Any], json: bool) -> None:
-    from anchor.hull.databases import LABELS
-
-    if json:
-        emit(card)
-        return
-    columns = ("n", "median", "mean", "p90", "within_1_spread", "within_2_spread")
-    for database, subsets in card["errors"].items():
-        print_table(
-            ["held-out formulas", *(name.replace("_", " ") for name in columns)],
-            ([name, *(row[column] for column in columns)] for name, row in subsets.items()),
-            title=f"errors to {LABELS[database]}, eV/atom",
-        )
-
-
 def _show_descriptions(descriptions: dict[str, dict[str, Any]]) -> None:
     names = list(next(iter(descriptions.values())))
     print_table(["", *descriptions], ([name, *(d[name] for d in descriptions.values())] for name in names))
@@ -354,7 +244,3 @@ def _show_descriptions(descriptions: dict[str, dict[str, Any]]) -> None:
 
 def _rate(value: tuple[float, float, float] | None) -> str:
     return "no relaxation" if value is None else f"{value[0]:.1%} ({value[1]:.1%} to {value[2]:.1%})"
-
-
-def _command() -> str:
-    return shlex.join(["anchor", *sys.argv[1:]])

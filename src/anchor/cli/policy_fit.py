@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from anchor.cli.common import JsonFlag, Seed, emit, print_table
+from anchor.cli.common import JsonFlag, Seed, command_line, emit, print_table
 
 
 def fit(
@@ -81,7 +80,7 @@ def fit(
     )
     trained = TrainedPolicy(str(out), policy, config, searched_elements(config))
     card = {
-        "command": shlex.join(["anchor", *sys.argv[1:]]),
+        "command": command_line(),
         "seed": seed,
         "ranking_sha256": policy_fit.file_hash(ranking),
         **run,

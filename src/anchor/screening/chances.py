@@ -12,7 +12,7 @@ import csv
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +21,15 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
+from anchor.chemistry.charge import is_neutral
 from anchor.chemistry.composition import Compositions
 from anchor.chemistry.elements import NUMBER
 from anchor.errors import InputError, MissingDependencyError
 from anchor.paths import BUNDLED
 from anchor.reference.listed import formula_hash
+from anchor.reference.reference import Reference
 from anchor.screening.evidence import Evidence
 from anchor.screening.nearness import FARTHEST
-from anchor.statistics import wilson_interval
 
 SHIPPED = BUNDLED / "screening" / "chances.json"
 LABELS = BUNDLED / "screening" / "labels.csv"
@@ -41,7 +42,7 @@ HELD_OUT = 0.4
 """Share of the labels, by formula, that only the reliability table sees."""
 MOLECULAR = tuple(NUMBER[s] for s in ("C", "N", "P"))
 """With hydrogen these make molecules, whose crystals serve as templates for much that does not exist."""
-COLUMNS = ("formula", "part", "above_hull_ev_per_atom", "made_by", "seed")
+COLUMNS = ("formula", "above_hull_ev_per_atom", "made_by", "seed", "source")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,30 +51,42 @@ class Labels:
 
     Attributes:
         formulas: Reduced.
-        part: How each was chosen.
         above_hull: Energy above the hulls, the larger distance, eV/atom; NaN where nothing valid came.  # [n]
         made_by: What made the crystal.
         seed: Of the prior.  # [n]
+        source: "evaluation" or "filling".
     """
 
     formulas: list[str]
-    part: list[str]
     above_hull: NDArray[np.float64]
     made_by: list[str]
     seed: NDArray[np.int64]
+    source: list[str]
 
     def __len__(self) -> int:
         return len(self.formulas)
 
-    def __getitem__(self, rows: NDArray[np.int64]) -> Labels:
-        def pick(texts: list[str]) -> list[str]:
-            return [texts[i] for i in rows]
+    def __getitem__(self, rows: NDArray) -> Labels:
+        """Some of them, by number or by yes and no."""
+        at = np.arange(len(self))[rows]
+        texts = ([own[i] for i in at] for own in (self.formulas, self.made_by, self.source))
+        formulas, made_by, source = texts
+        return Labels(formulas, self.above_hull[at], made_by, self.seed[at], source)
 
-        return Labels(
-            pick(self.formulas), pick(self.part), self.above_hull[rows], pick(self.made_by), self.seed[rows]
+    @classmethod
+    def concatenate(cls, parts: Sequence[Labels]) -> Labels:
+        """All of them; of a formula that several have, the first counts."""
+        whole = cls(
+            [f for part in parts for f in part.formulas],
+            np.concatenate([part.above_hull for part in parts]),
+            [m for part in parts for m in part.made_by],
+            np.concatenate([part.seed for part in parts]),
+            [s for part in parts for s in part.source],
         )
+        first = np.unique(whole.formulas, return_index=True)[1]
+        return whole[np.sort(first)]
 
-    @property
+    @cached_property
     def compositions(self) -> Compositions:
         """One formula unit of each."""
         return Compositions.from_list(self.formulas)
@@ -94,14 +107,14 @@ class Labels:
         return np.array([formula_hash(f"chances {f}") / 2**64 < HELD_OUT for f in self.formulas], dtype=bool)
 
     def save(self, path: Path) -> None:
-        """As CSV, sorted by formula; an empty energy is a failure."""
+        """As CSV; an empty energy is a failure."""
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("w", newline="", encoding="utf-8") as file:
             out = csv.writer(file, lineterminator="\n")
             out.writerow(COLUMNS)
-            for i in sorted(range(len(self)), key=self.formulas.__getitem__):
+            for i in range(len(self)):
                 energy = f"{self.above_hull[i]:.4f}" if np.isfinite(self.above_hull[i]) else ""
-                out.writerow([self.formulas[i], self.part[i], energy, self.made_by[i], int(self.seed[i])])
+                out.writerow([self.formulas[i], energy, self.made_by[i], int(self.seed[i]), self.source[i]])
 
 
 def load_labels(path: Path = LABELS) -> Labels:
@@ -110,21 +123,20 @@ def load_labels(path: Path = LABELS) -> Labels:
     Raises:
         InputError: The file has other columns.
     """
+    hint = "make it: anchor policy labels --out FILE"
     if not path.is_file():
-        raise MissingDependencyError(f"there is no file '{path}'", "make it: anchor policy labels --out FILE")
+        raise MissingDependencyError(f"there is no file '{path}'", hint)
     with path.open(encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
         if missing := set(COLUMNS) - set(reader.fieldnames or ()):
-            raise InputError(
-                f"'{path}' has no column {', '.join(sorted(missing))}", "see: anchor policy labels"
-            )
+            raise InputError(f"'{path}' has no column {', '.join(sorted(missing))}", hint)
         rows = list(reader)
     return Labels(
         [row["formula"] for row in rows],
-        [row["part"] for row in rows],
         np.array([float(row["above_hull_ev_per_atom"] or "nan") for row in rows]),
         [row["made_by"] for row in rows],
         np.array([int(row["seed"]) for row in rows], dtype=np.int64),
+        [row["source"] for row in rows],
     )
 
 
@@ -134,7 +146,7 @@ def features(
     find: NDArray[np.float64],
     systems: Mapping[str, NDArray[np.int64]],
 ) -> NDArray[np.float64]:
-    """Columns of both regressions.  # [n, p]
+    """Columns of both regressions.  # [n, N_FEATURES]
 
     Args:
         evidence: With templates of any number of formula units.
@@ -170,10 +182,10 @@ def features(
 
 def molecular(compositions: Compositions) -> NDArray[np.bool_]:
     """Whether hydrogen meets carbon, nitrogen or phosphorus.  # [n]"""
-    has = np.zeros((2, len(compositions)), dtype=bool)
-    has[0, compositions.owner[compositions.numbers == 1]] = True
-    has[1, compositions.owner[np.isin(compositions.numbers, MOLECULAR)]] = True
-    return has.all(axis=0)
+    hydrogen, other = np.zeros((2, len(compositions)), dtype=bool)
+    hydrogen[compositions.owner[compositions.numbers == 1]] = True
+    other[compositions.owner[np.isin(compositions.numbers, MOLECULAR)]] = True
+    return hydrogen & other
 
 
 @dataclass(frozen=True)
@@ -200,6 +212,11 @@ class Chances:
         path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
 
 
+N_FEATURES = 16
+UNKNOWN = Chances((np.nan,) * N_FEATURES, (np.nan,) * N_FEATURES, {})
+"""Before anything is learned."""
+
+
 @cache
 def load_chances(path: Path = SHIPPED) -> Chances:
     """The chances of a file; by default those that ship."""
@@ -209,6 +226,12 @@ def load_chances(path: Path = SHIPPED) -> Chances:
         )
     values = json.loads(path.read_text(encoding="utf-8"))
     return Chances(tuple(values["metastable"]), tuple(values["stable"]), values["card"])
+
+
+def askable(compositions: Compositions, reference: Reference) -> NDArray[np.bool_]:
+    """Whether a search would ask for it: charge-neutral, and in no list.  # [n]"""
+    known = np.array([bool(reference.known(f)) for f in compositions.formulas], dtype=bool)
+    return is_neutral(compositions) & ~known
 
 
 def fit_chances(columns: NDArray[np.float64], labels: Labels) -> Chances:
@@ -236,39 +259,6 @@ def ridge_logistic(columns: NDArray[np.float64], positive: NDArray[np.bool_]) ->
     found = minimize(loss, np.zeros(x.shape[1]), jac=True, method="L-BFGS-B").x / scale
     found[0] -= mean @ found
     return found
-
-
-def reliability(
-    probability: NDArray[np.float64], happened: NDArray[np.bool_], edges: Sequence[float]
-) -> list[dict[str, Any]]:
-    """Predicted against observed by bin of probability, with 95 % Wilson intervals.
-
-    Args:
-        edges: Ends of the bins, ascending, from 0 to 1.
-    """
-    place = np.clip(np.searchsorted(edges, probability, side="right") - 1, 0, len(edges) - 2)
-    n = np.bincount(place, minlength=len(edges) - 1)
-    count = np.bincount(place, weights=happened, minlength=len(edges) - 1).astype(np.int64)
-    total = np.bincount(place, weights=probability, minlength=len(edges) - 1)
-    low, high = wilson_interval(count, n)
-    return [
-        {
-            "from": edges[i],
-            "to": edges[i + 1],
-            "n": int(n[i]),
-            "expected": round(float(total[i]), 1),
-            "observed": int(count[i]),
-            "rate": round(float(count[i] / n[i]), 3),
-            "interval": [round(float(low[i]), 3), round(float(high[i]), 3)],
-        }
-        for i in range(len(edges) - 1)
-        if n[i]
-    ]
-
-
-def brier(probability: NDArray[np.float64], happened: NDArray[np.bool_]) -> float:
-    """Mean squared error of probabilities."""
-    return float(np.mean((probability - happened) ** 2))
 
 
 def _rounded(values: NDArray[np.float64]) -> tuple[float, ...]:

@@ -97,17 +97,27 @@ class FreeEstimate:
             hull_energy: Of `hull_energies`, eV/atom.  # [n, databases]
             known: Whether a list has the formula.  # [n]
         """
+        if known is None:
+            known = np.array([bool(self.reference.known(f)) for f in compositions.formulas], dtype=bool)
+        evidence = self.evidence(compositions, near=near, hull_energy=hull_energy)
+        find = self.plausibility.probability(evidence)
+        metastable, stable = self.chances.probabilities(self.columns(compositions, evidence, find))
+        return Estimates(evidence.above_hull, evidence.spread, metastable, stable, find, known, evidence)
+
+    def evidence(
+        self,
+        compositions: Compositions,
+        *,
+        near: Nearness | None = None,
+        hull_energy: NDArray[np.float64] | None = None,
+    ) -> Evidence:
+        """What the estimates rest on; arguments as there."""
         if near is None:
             near = nearness_of(compositions, self.prior, any_units=True)
         if hull_energy is None:
             hull_energy = hull_energies(compositions, self.hulls)
-        if known is None:
-            known = np.array([bool(self.reference.known(f)) for f in compositions.formulas], dtype=bool)
         energy, spreads = self.surrogate.predict(compositions)
-        evidence = Evidence(energy - hull_energy, spreads, near.nearest, near.templates, near.everyday)
-        find = self.plausibility.probability(evidence)
-        metastable, stable = self.chances.probabilities(self.columns(compositions, evidence, find))
-        return Estimates(evidence.above_hull, evidence.spread, metastable, stable, find, known, evidence)
+        return Evidence(energy - hull_energy, spreads, near.nearest, near.templates, near.everyday)
 
     def columns(
         self, compositions: Compositions, evidence: Evidence, find: NDArray[np.float64]
@@ -120,9 +130,9 @@ class FreeEstimate:
 def load_estimate(
     surrogate: Path = energies.SHIPPED,
     plausibility: Path = plausible.SHIPPED,
-    chances: Path = likely.SHIPPED,
+    chances: Path | None = likely.SHIPPED,
 ) -> FreeEstimate:
-    """The estimate of these files; by default that which ships."""
+    """The estimate of these files; by default that which ships. Without chances it only gathers evidence."""
     prior = load_prior(PRIOR)
     assert isinstance(prior, TemplatePrior)
     return FreeEstimate(
@@ -132,5 +142,5 @@ def load_estimate(
         prior,
         plausible.load_plausibility(plausibility),
         load_systems(),
-        likely.load_chances(chances),
+        likely.UNKNOWN if chances is None else likely.load_chances(chances),
     )

@@ -103,7 +103,7 @@ class Pool:
         ordered = np.sort(places, axis=1)
         distinct = np.flatnonzero((ordered[:, 1:] != ordered[:, :-1]).all(axis=1))
         formulas, rows = self.within(ratio, places[distinct])
-        neutral = is_neutral(formulas.compositions)
+        neutral = is_neutral(formulas.cells.reduced())
         return formulas[neutral], distinct[rows[neutral]]
 
 
@@ -128,12 +128,11 @@ class Formulas:
         return Formulas(self.ratio, self.elements[rows], self.units[rows])
 
     @property
-    def compositions(self) -> Compositions:
-        """One formula unit of each."""
+    def cells(self) -> Compositions:
+        """The smallest cell of each within the limits."""
         n, k = self.elements.shape
-        return Compositions(
-            np.full(n, k), NUMBERS[self.elements].ravel(), np.tile(np.array(self.ratio, dtype=np.int64), n)
-        )
+        counts = self.units[:, None] * np.array(self.ratio)
+        return Compositions(np.full(n, k), NUMBERS[self.elements].ravel(), counts.ravel())
 
 
 def list_family(ratio: Stoichiometry, pool: Pool) -> Formulas:

@@ -196,7 +196,7 @@ def within_reach(
 
 def everyday_charges(formulas: Formulas) -> NDArray[np.bool_]:
     """Whether one common oxidation state per element gives zero, anions being more electronegative.  # [n]"""
-    has, affinity = _common_states()
+    has, affinity = _common_states(), electronegativities()
     *front, last = formulas.ratio
     states = [[q for q, own in has.items() if own[places].any()] for places in formulas.elements.T]
     found = np.zeros(len(formulas), dtype=bool)
@@ -214,14 +214,19 @@ def everyday_charges(formulas: Formulas) -> NDArray[np.bool_]:
 
 
 @cache
-def _common_states() -> tuple[dict[int, NDArray[np.bool_]], NDArray[np.float64]]:
-    """Who has each common oxidation state other than 0, and electronegativities (Pauling).  # [84] each"""
+def _common_states() -> dict[int, NDArray[np.bool_]]:
+    """Which elements of the vocabulary have each common oxidation state other than 0.  # [84] each"""
     from pymatgen.core import Element
 
-    elements = [Element(symbol) for symbol in VOCABULARY]
     # pymatgen calls every state of carbon common, which would let it balance anything
-    states = [(-4, 4) if e.symbol == "C" else e.common_oxidation_states for e in elements]
+    states = [(-4, 4) if s == "C" else Element(s).common_oxidation_states for s in VOCABULARY]
     occurring = sorted({q for own in states for q in own if q})
-    return {q: np.array([q in own for own in states]) for q in occurring}, np.array(
-        [float(e.X) for e in elements]
-    )
+    return {q: np.array([q in own for own in states]) for q in occurring}
+
+
+@cache
+def electronegativities() -> NDArray[np.float64]:
+    """Pauling's, of the vocabulary.  # [84]"""
+    from pymatgen.core import Element
+
+    return np.array([float(Element(symbol).X) for symbol in VOCABULARY])

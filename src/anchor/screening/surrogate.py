@@ -63,8 +63,8 @@ class PairNetwork(nn.Module):
     """E(c) = Σ_{i<j} x_i x_j f_ij, eV/atom, f having one output per database.
 
     The first layer of f sees both elements, which of them is the more abundant, and the mean of all elements
-    of the composition. It is linear in element embeddings, so it costs look-ups in a table of the vocabulary
-    instead of matrix products for every pair.
+    of the composition. It is linear in element embeddings, so it is a weighted sum of rows of a table, looked
+    up in one go, instead of matrix products for every pair.
 
     Args:
         sizes: Of the network.
@@ -101,10 +101,20 @@ class PairNetwork(nn.Module):
         row, pair = torch.nonzero((fractions[:, first] > 0) & (fractions[:, second] > 0), as_tuple=True)
         i, j = elements[row, first[pair]], elements[row, second[pair]]  # [pairs]
         x, y = fractions[row, first[pair]], fractions[row, second[pair]]
-        mean = torch.einsum("nm,nme->ne", fractions, self.embedding[elements.clamp(min=0)])
-        both, difference = self.both(self.embedding), self.difference(self.embedding)  # [84, width]
-        h = both[i] + both[j] + (x - y)[:, None] * (difference[i] - difference[j])
-        h = h + self.others(mean)[row] + self.amounts(torch.stack([x + y, x * y, (x - y) ** 2], dim=-1))
+        gap, one = x - y, torch.ones_like(x)
+        size = len(self.embedding)
+        table = torch.cat(
+            [
+                self.both(self.embedding),
+                self.difference(self.embedding),
+                nn.functional.linear(self.embedding, self.others.weight),
+            ]
+        )  # [3 * 84, width]
+        places = torch.stack([i, j, size + i, size + j], dim=1)
+        places = torch.cat([places, 2 * size + elements[row].clamp(min=0)], dim=1)
+        shares = torch.cat([torch.stack([one, one, gap, -gap], dim=1), fractions[row]], dim=1)
+        h = nn.functional.embedding_bag(places, table, mode="sum", per_sample_weights=shares)
+        h = h + self.others.bias + self.amounts(torch.stack([x + y, x * y, gap**2], dim=-1))
         h = nn.functional.silu(h)
         for layer in self.hidden:
             h = h + nn.functional.silu(layer(h))
