@@ -76,9 +76,10 @@ class Policy(Section):
         description="of an untrained policy (a file has its own): the paper's, or heads that know how many "
         "elements are to come and draw counts one after another (ours)",
     )
-    source: Literal["policy", "random", "neutral"] = Field(
+    source: Literal["policy", "screened", "random", "neutral"] = Field(
         "policy",
-        description="who proposes: the policy, or an untrained source (app:composition_ladder), not learning",
+        description="who proposes: the policy; or, not learning, the screened ranking (ours) or an untrained "
+        "source (app:composition_ladder)",
     )
     start_from: str | None = Field(
         None, description="weights to start from: a file, 'default' for the shipped policy"

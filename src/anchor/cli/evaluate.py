@@ -29,8 +29,8 @@ def evaluate(
     source: Annotated[
         list[str],
         typer.Argument(
-            help="Campaign folder, policy file or 'default'; random, random:flat, neutral, neutral:by-k, "
-            "neutral:flat; formulas:FILE or formulas:A,B; compositions-of:FILES; files with structures; "
+            help="Campaign folder, policy file or 'default'; screened; random, random:flat, neutral, "
+            "neutral:by-k, neutral:flat; formulas:FILE or formulas:A,B; compositions-of:FILES; files with structures; "
             "FOLDER:finds, :generated or :relaxed of a campaign; another evaluation's folder; self-test."
         ),
     ],

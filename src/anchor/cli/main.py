@@ -27,6 +27,7 @@ from anchor.cli import (
     prior,
     relax,
     report,
+    screen,
     search,
 )
 from anchor.errors import AnchorError, InputError, Notice
@@ -47,6 +48,7 @@ app.add_typer(policy.app, name="policy")
 app.add_typer(prior.app, name="prior")
 app.add_typer(potentials.app, name="potentials")
 app.command()(relax.relax)
+app.command()(screen.screen)
 app.command()(search.search)
 app.command()(search.resume)
 app.command()(search.sample)

@@ -50,7 +50,10 @@ def search(
     counts: Counts = None,
     source: Annotated[
         str | None,
-        typer.Option(help="Who proposes: policy, or the untrained random or neutral, for comparison."),
+        typer.Option(
+            help="Who proposes: screened (the ranking of `anchor screen`), policy (it learns), or the "
+            "untrained random or neutral, for comparison."
+        ),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of every random draw.")] = None,
     finds: FindsCount = 20,
@@ -74,7 +77,7 @@ def search(
     """
     from anchor.config import load_config
 
-    limits = _limits(elements, exclude, must_contain, k, max_atoms, counts)
+    limits = action_space(elements, exclude, must_contain, k, max_atoms, counts)
     values = {"run.structures": structures, "run.seed": seed, "policy.source": source}
     values |= {f"action_space.{name}": value for name, value in limits.items()}
     loaded = load_config(config, preset=preset, overrides=set_ or (), values=values)
@@ -140,7 +143,7 @@ def sample(
     from anchor.reference.reference import load_reference
     from anchor.search.policies import load_trained
 
-    limits = _limits(elements, exclude, must_contain, k, max_atoms, counts)
+    limits = action_space(elements, exclude, must_contain, k, max_atoms, counts)
     compositions = load_trained(policy).within(limits).draw(n, seed=seed)
     reference, neutral = load_reference(), is_neutral(compositions)
     rows: list[dict[str, Any]] = [
@@ -285,7 +288,7 @@ def _brief(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _limits(
+def action_space(
     elements: str | None,
     exclude: str | None,
     must_contain: str | None,

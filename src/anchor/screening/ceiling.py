@@ -49,20 +49,23 @@ class Ceiling:
         slope: How much the log-odds grow with those of the plausibility.
         direct: The most that energies can add to the log-odds beside the plausibility.
         together: The same with it.
+        crowd: The most that known compounds of the chemical system can add.
     """
 
     estimate: FreeEstimate
     slope: float
     direct: float
     together: float
+    crowd: float
 
     @classmethod
     def of(cls, estimate: FreeEstimate) -> Ceiling:
         """Looks at all combinations of kinks, a tenth of a second."""
         grid = np.meshgrid(ABOVE, GAPS, min(estimate.surrogate.floor) + SPREADS, indexing="ij")
         above, gap, spread = (axis.ravel() for axis in grid)
-        rows = np.zeros(len(above), dtype=np.int64)
-        one, systems = Compositions.from_list(["NaCl"])[rows], _systems(len(rows))
+        n = len(above)
+        rows = np.zeros(n, dtype=np.int64)
+        one = Compositions.from_list(["NaCl"])[rows]
         near = Nearness(np.zeros(1), np.ones(1, dtype=np.int64), np.ones(1, dtype=bool))[rows]
         energies = Evidence(
             np.stack([above, above - gap], axis=1),
@@ -72,40 +75,36 @@ class Ceiling:
             near.everyday,
         )
         none = _without_energies(estimate, near)
-        weights = np.array(estimate.chances.metastable)
 
-        def odds(evidence: Evidence, find: float) -> NDArray[np.float64]:
-            found: NDArray[np.float64] = (
-                chances.features(one, evidence, np.full(len(rows), find), systems) @ weights
-            )
+        def odds(evidence: Evidence, find: float, own: int = 0, mp: int = 0) -> NDArray[np.float64]:
+            columns = chances.features(one, evidence, np.full(n, find), _systems(n, own, mp))
+            found: NDArray[np.float64] = columns @ np.array(estimate.chances.metastable)
             return found
 
         base = odds(none, 0.5)
         slope = float(odds(none, float(expit(1.0)))[0] - base[0])
         direct = odds(energies, 0.5) - base
         through = _find(estimate, energies) - _find(estimate, none)
-        return cls(estimate, slope, float(direct.max()), float((direct + slope * through).max()))
+        crowds = [odds(none, 0.5, own, mp)[0] - base[0] for own in (0, CROWDED) for mp in (0, CROWDED)]
+        return cls(
+            estimate, slope, float(direct.max()), float((direct + slope * through).max()), float(max(crowds))
+        )
 
-    def __call__(
-        self,
-        compositions: Compositions,
-        near: Nearness,
-        systems: Mapping[str, NDArray[np.int64]] | None = None,
+    def __call__(self, compositions: Compositions, near: Nearness) -> NDArray[np.float64]:
+        """The most that the chance of each formula can be.  # [n]"""
+        return expit(self._log_odds(compositions, near, self.estimate.systems.counts(compositions)))
+
+    def _log_odds(
+        self, compositions: Compositions, near: Nearness, systems: Mapping[str, NDArray[np.int64]]
     ) -> NDArray[np.float64]:
-        """The most that the chance of each formula can be.  # [n]
-
-        Args:
-            systems: Known compounds around each; by default they are counted.
-        """
         estimate, half = self.estimate, np.full(len(near), 0.5)
-        if systems is None:
-            systems = estimate.systems.counts(compositions)
         none = _without_energies(estimate, near)
         base = chances.features(compositions, none, half, systems) @ np.array(estimate.chances.metastable)
         # the features show the plausibility between two edges: beyond one of them energies add less or more
         edge = -EDGE if self.slope >= 0 else EDGE
         inside = self.together + self.slope * _find(estimate, none)
-        return expit(base + np.maximum(inside, self.direct + self.slope * edge) + SLACK)
+        bound: NDArray[np.float64] = base + np.maximum(inside, self.direct + self.slope * edge) + SLACK
+        return bound
 
     def reach(self, k: int, templates: int, *, everyday: bool, chance: float) -> float:
         """Log-weight of the nearest template below which no formula of k elements has this chance.
@@ -116,13 +115,12 @@ class Ceiling:
 
         Returns: Infinite where the chance is out of reach altogether.
         """
-        n = len(NEAREST)
+        if not chance:
+            return -np.inf
+        n, examples = len(NEAREST), Compositions.from_list(EXAMPLES[k])
         near = Nearness(NEAREST, np.full(n, templates), np.full(n, everyday))
-        within = np.zeros(n, dtype=bool)
-        for formula in EXAMPLES[k]:
-            example = Compositions.from_list([formula])[np.zeros(n, dtype=np.int64)]
-            for own, mp in ((0, 0), (0, CROWDED), (CROWDED, 0), (CROWDED, CROWDED)):
-                within |= self(example, near, _systems(n, own, mp)) >= chance
+        most = np.max([self._log_odds(examples[np.full(n, i)], near, _systems(n)) for i in (0, 1)], axis=0)
+        within = most + self.crowd >= logit(chance)
         if not within.any():
             return np.inf
         first = int(within.argmax())

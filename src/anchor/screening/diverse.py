@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchor.chemistry.composition import Compositions
-from anchor.chemistry.elements import INDEX, VOCABULARY
+from anchor.chemistry.elements import VOCABULARY
 from anchor.policy.actions import to_actions
 from anchor.screening.nearness import electronegativities
 
@@ -40,23 +40,30 @@ def families(compositions: Compositions) -> NDArray[np.int64]:
 
 
 def diverse_order(
-    compositions: Compositions, n: int, *, required: tuple[str, ...] = (), allowed: int = len(VOCABULARY)
+    compositions: Compositions,
+    n: int,
+    *,
+    required: NDArray[np.int64] | None = None,
+    allowed: int = len(VOCABULARY),
+    exhausted: bool = True,
 ) -> NDArray[np.int64]:
-    """Rows of the first n places.
+    """Rows of the first n places; of fewer if the rule asks for compositions that are not there.
 
     Args:
         compositions: The best first.
-        n: Places, or as many as there are compositions.
-        required: Elements that every composition has.
+        required: Vocabulary indices of elements that every composition has.
         allowed: Elements that may occur.
+        exhausted: Whether these are all compositions: then the rule gives way, and none is left out.
 
-    Returns: # [min(n, len(compositions))]
+    Returns: # [at most n]
     """
     family, elements = families(compositions), to_actions(compositions)[0]  # -1, no element, is the last
     share = max(ELEMENT_SHARE, 2 * float(compositions.k.mean()) / allowed) if len(compositions) else 1.0
     in_family = np.zeros(family.max(initial=0) + 1, dtype=np.int64)
     with_element = np.zeros(len(VOCABULARY) + 1)
-    with_element[[INDEX[symbol] for symbol in required] + [-1]] = -np.inf  # there is always room for them
+    with_element[-1] = -np.inf  # there is always room
+    if required is not None:
+        with_element[required] = -np.inf
     waits = np.zeros(len(compositions), dtype=bool)
     chosen = np.zeros(min(n, len(compositions)), dtype=np.int64)
     seen, room, nobody = 0, (0, 0), False
@@ -79,6 +86,8 @@ def diverse_order(
             end = pick if pick >= 0 else int(block[-1]) + 1
             waits[seen:end] = True
             seen = end + (pick >= 0)
+        if pick < 0 and not exhausted:
+            return chosen[:place]
         if pick < 0:
             pick = int(waits.argmax())
         waits[pick] = False

@@ -121,6 +121,10 @@ class Formulas:
     elements: NDArray[np.int64]
     units: NDArray[np.int64]
 
+    @classmethod
+    def none(cls, ratio: Stoichiometry) -> Formulas:
+        return cls(ratio, np.zeros((0, len(ratio)), dtype=np.int64), np.zeros(0, dtype=np.int64))
+
     def __len__(self) -> int:
         return len(self.elements)
 

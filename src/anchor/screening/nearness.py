@@ -46,6 +46,10 @@ class Nearness:
     templates: NDArray[np.int64]
     everyday: NDArray[np.bool_]
 
+    @classmethod
+    def none(cls) -> Nearness:
+        return cls(np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=bool))
+
     def __len__(self) -> int:
         return len(self.nearest)
 
@@ -167,7 +171,11 @@ def within_reach(
     Every template is taken with all elements that are near enough in total: two places at a time, so that
     the cheapest partners of each pair are a run of a sorted list.
     """
-    shelf, e = prior.shelves[ratio], len(pool)
+    shelf, e = prior.shelves.get(ratio), len(pool)
+    if shelf is None:
+        return Formulas.none(ratio), Nearness(
+            np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=bool)
+        )
     weights = prior.fitted.similarity.role_weights(ratio)
     codes, values = [np.zeros(0, dtype=np.int64)], [np.zeros(0)]
     for roles, bonus in zip(*_distinct_roles(shelf), strict=True):

@@ -33,6 +33,9 @@ FEW_ELEMENTS = 24
 """Allowed elements up to which all quaternaries are listed, too."""
 BLOCK = 100_000
 """Formulas estimated together: systems occur in it several times, which saves hulls."""
+DIGITS = 4
+"""Of chances: formulas that differ by less are in a fixed order, whatever the machine's rounding."""
+ROUNDING = 0.5 * 10**-DIGITS
 CHUNK = 16_384
 """Rows of amounts by atomic number at a time, which bounds memory."""
 
@@ -50,6 +53,7 @@ class Ranking:
         known: How many of the best were left out because a list has them.
         complete: Whether nothing was left out that could have been among them, quaternaries out of reach
             included.
+        exhausted: Whether there is no further formula within the limits.
     """
 
     compositions: Compositions
@@ -61,6 +65,7 @@ class Ranking:
     estimated: int = 0
     known: int = 0
     complete: bool = True
+    exhausted: bool = False
 
     def __len__(self) -> int:
         return len(self.metastable)
@@ -143,7 +148,8 @@ class _Best:
         """Log-weight of the nearest template that a formula needs to be among the best."""
         shelf = self._free.prior.shelves.get(ratio)
         templates = 0 if shelf is None else len(shelf.units)
-        return self._ceiling.reach(len(ratio), templates, everyday=everyday, chance=self.threshold)
+        chance = max(self.threshold - ROUNDING, 0.0)
+        return self._ceiling.reach(len(ratio), templates, everyday=everyday, chance=chance)
 
     def possible(self, ratio: Stoichiometry, near: Nearness) -> NDArray[np.bool_]:
         """Which formulas of a family could be among the best.  # [n]"""
@@ -163,7 +169,7 @@ class _Best:
         cells = Compositions.concatenate([cells for cells, _ in self._waiting])
         near = Nearness.concatenate([near for _, near in self._waiting])
         self._waiting = []
-        possible = self._ceiling(cells, near) >= self.threshold
+        possible = self._ceiling(cells, near) >= self.threshold - ROUNDING
         by_system = np.lexsort(np.sort(cells.padded(MAX_ELEMENTS)[0], axis=1).T)
         rows = by_system[possible[by_system]]
         for start in range(0, len(rows), CHUNK):
@@ -176,7 +182,8 @@ class _Best:
         not_asked = np.zeros(len(cells), dtype=bool)
         found = self._free(cells, near=near, hull_energy=hull_energy, known=not_asked)
         self.estimated += len(cells)
-        rows = np.flatnonzero(found.metastable >= self.threshold)  # not NaN: no reference for an element
+        chance, on_hull = found.metastable.round(DIGITS), found.stable.round(DIGITS)
+        rows = np.flatnonzero(chance >= self.threshold)  # not NaN: no reference for an element
         if not self._include_known:
             known = self._free.reference.known
             new = np.array([not known(formula) for formula in cells[rows].formulas], dtype=bool)
@@ -185,8 +192,8 @@ class _Best:
         old = self.found
         joined = Ranking(
             Compositions.concatenate([old.compositions, cells[rows]]),
-            np.concatenate([old.metastable, found.metastable[rows]]),
-            np.concatenate([old.stable, found.stable[rows]]),
+            np.concatenate([old.metastable, chance[rows]]),
+            np.concatenate([old.stable, on_hull[rows]]),
             np.concatenate([old.above_hull, found.above_hull[rows]]),
             np.concatenate([old.spread, found.spread[rows]]),
         )

@@ -61,6 +61,7 @@ class Realiser:
         step: int,
         first: int = 0,
         crystals: Sequence[Crystals] | None = None,
+        visits: Sequence[NDArray[np.int64]] | None = None,
         clock: Clock | None = None,
     ) -> list[Realised]:
         """Realise all groups of a step: a pure function of the groups, the step and the campaign's seed.
@@ -70,6 +71,7 @@ class Realiser:
             step: Names the prior's random numbers, with the number of the group.
             first: Number of the first group.
             crystals: One per composition, where they were proposed as well; else the prior makes them.
+            visits: How often each composition was proposed before: the prior goes on with its next answers.
             clock: Told where the time went.
         """
         clock = Clock() if clock is None else clock
@@ -80,7 +82,8 @@ class Realiser:
                 asked[group] = table.with_crystals(crystals[group][rows], rows)
             else:
                 stream = ("structure", step, first + group)
-                asked[group] = self._made(table, compositions[rows], rows, stream, clock)
+                before = None if visits is None else visits[group][rows]
+                asked[group] = self._made(table, compositions[rows], rows, stream, before, clock)
         relaxed = self.judge.relaxed([table.crystals for table in asked], clock=clock)
         self._refuse_if_nothing_works(relaxed)
         found = []
@@ -128,6 +131,7 @@ class Realiser:
         compositions: Compositions,
         rows: NDArray[np.int64],
         stream: tuple[str | int, ...],
+        visits: NDArray[np.int64] | None,
         clock: Clock,
     ) -> Outcomes:
         """The table with a crystal of the prior in each of the rows; where it has none, that is a failure."""
@@ -139,6 +143,7 @@ class Realiser:
                 seed=self.config.run.seed,
                 stream=stream,
                 cell="free" if query == "free" else None,
+                first=None if visits is None else (n * visits).tolist(),
             )
         owner, chosen = made.request // n, np.arange(len(made.crystals))
         if n > 1:
