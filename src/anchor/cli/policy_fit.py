@@ -12,7 +12,7 @@ from anchor.cli.common import JsonFlag, Seed, command_line, emit, print_table
 
 
 def fit(
-    ranking: Annotated[Path, typer.Option(help="CSV file with columns 'formula' and 'chance'.")],
+    ranking: Annotated[Path, typer.Option(help="CSV file as anchor screen writes it.")],
     out: Annotated[Path, typer.Option(help="Policy file to write (.safetensors); a card goes beside it.")],
     most: Annotated[int | None, typer.Option(min=2, help="Best formulas to take; default: all.")] = None,
     effective: Annotated[

@@ -27,8 +27,8 @@ from anchor.priors.request import Request
 from anchor.priors.units import choose_units
 from anchor.screening.estimate import FreeEstimate
 
-FORMULA, CHANCE = "formula", "chance"
-"""Columns of a ranking; others may stand beside them."""
+FORMULA, CHANCES = "formula", ("chance_metastable", "chance")
+"""Columns of a ranking, the first as `anchor screen` writes it; others may stand beside them."""
 
 
 def read_ranking(path: Path, *, most: int | None = None) -> tuple[Compositions, NDArray[np.float64]]:
@@ -44,13 +44,14 @@ def read_ranking(path: Path, *, most: int | None = None) -> tuple[Compositions, 
         raise InputError(f"there is no ranking '{path}'", "make one: anchor screen --out FILE.csv") from None
     except (UnicodeDecodeError, csv.Error, IsADirectoryError) as error:
         raise InputError(f"'{path}' is not a CSV file: {error}", "anchor screen writes one") from None
-    if not rows or FORMULA not in rows[0] or CHANCE not in rows[0]:
+    column = next((name for name in CHANCES if rows and name in rows[0]), None)
+    if column is None or FORMULA not in rows[0]:
         raise InputError(
-            f"'{path}' has no columns '{FORMULA}' and '{CHANCE}'",
+            f"'{path}' has no columns '{FORMULA}' and '{CHANCES[0]}'",
             "the first line names the columns; anchor screen writes such a file",
         )
     try:
-        chances = np.array([float(row[CHANCE]) for row in rows])
+        chances = np.array([float(row[column]) for row in rows])
     except (TypeError, ValueError) as error:
         raise InputError(f"'{path}': a chance is not a number: {error}") from None
     best = np.argsort(-chances, kind="stable")[:most]
