@@ -229,9 +229,9 @@ def _run(campaign: Campaign, folder: Path, ledger: str | None, budget: int, find
     _summary(campaign, folder, tally, found)
     goal = budget if campaign.structures < budget else 2 * tally.proposed
     place = ledger or folder
-    policy = "default" if campaign.config.policy.source != "policy" else place
+    learned = f"  anchor sample {place} -n 100\n" if campaign.config.policy.source == "policy" else ""
     typer.echo(
-        f"\nnext:\n  anchor sample {policy} -n 100\n  {again} -n {goal}\n"
+        f"\nnext:\n{learned}  {again} -n {goal}\n"
         f"  anchor export {place} --format extxyz --out {folder / 'finds.extxyz'}"
     )
 

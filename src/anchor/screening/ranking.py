@@ -113,7 +113,14 @@ def rank(
             if on_family is not None:
                 on_family(done, 2 * len(ratios))
         best.estimate_rest()
-    return replace(best.found, listed=listed, estimated=best.estimated, known=best.known, complete=complete)
+    return replace(
+        best.found,
+        listed=listed,
+        estimated=best.estimated,
+        known=best.known,
+        complete=complete,
+        exhausted=complete and len(best.found) < n,
+    )
 
 
 def _lists_all(ratio: Stoichiometry, pool: Pool) -> bool:
