@@ -41,7 +41,7 @@ ALLOWED = {
     "screening": "chemistry hull policy priors reference reward",
     "search":
         "chemistry crystals formats gates hull matching outcomes policy potentials priors reference "
-        "relax reward",
+        "relax reward screening",
     "filling":
         "chemistry crystals executors hull models outcomes potentials priors reference relax screening "
         "search",

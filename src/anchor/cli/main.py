@@ -31,6 +31,7 @@ try:
         prior,
         relax,
         report,
+        screen,
         search,
         verify,
     )
@@ -55,6 +56,7 @@ app.add_typer(policy.app, name="policy")
 app.add_typer(prior.app, name="prior")
 app.add_typer(potentials.app, name="potentials")
 app.command()(relax.relax)
+app.command()(screen.screen)
 app.command()(search.search)
 app.command()(search.resume)
 app.command()(search.sample)
