@@ -34,11 +34,11 @@ ALLOWED = {
     "evaluate":
         "chemistry crystals executors formats gates hull matching outcomes policy potentials priors "
         "reference relax reward screening search",
-    "studies": "chemistry policy reward search",
+    "studies": "chemistry evaluate hull outcomes policy priors reward search",
     "report": "crystals outcomes search",
     "cli":
         "chemistry crystals evaluate filling formats hull models outcomes policy potentials priors "
-        "reference relax report screening search",
+        "reference relax report screening search studies",
 }  # fmt: skip
 """Folder → folders it may import. A new edge is a decision: make it here."""
 

@@ -28,6 +28,7 @@ from anchor.cli import (
     relax,
     report,
     search,
+    study,
 )
 from anchor.errors import AnchorError, InputError, Notice
 
@@ -54,6 +55,7 @@ app.command()(report.report)
 app.command()(export.export)
 app.command()(evaluate.evaluate)
 app.command()(compare.compare)
+app.add_typer(study.app, name="study")
 app.command()(doctor.doctor)
 
 
