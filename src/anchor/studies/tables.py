@@ -14,7 +14,7 @@ from pymatgen.core import Element
 from anchor.chemistry.formula import parse_amounts
 from anchor.evaluate.compare import compare
 from anchor.evaluate.outputs import FinishedEvaluation
-from anchor.evaluate.render import MISSING, number, tex
+from anchor.evaluate.render import MISSING, footer_text, number, tex
 from anchor.outcomes.tally import TALLY_COLUMNS, Tally, split_time
 from anchor.search.ledger import Ledger
 from anchor.statistics import wilson_interval
@@ -30,7 +30,7 @@ def make_table(study: Study, results: Results) -> Table:
     """The table of a study as far as its cells are finished."""
     table = (study.table or rates)(study, results)
     missing = [f"{row.label}: {row.needs}" for row in study.rows if row.cell is None]
-    notes = [f"Ours: {results.scale.budget}."]
+    notes = [f"Ours: {results.scale.budget}."] if study.rows else []
     if study.paper is not None:
         stated = paper_tables()[study.paper]
         notes.append(f"The paper ({study.paper}, {stated['what']}): {stated['budget']}.")
@@ -41,24 +41,18 @@ def make_table(study: Study, results: Results) -> Table:
 
 def rates(study: Study, results: Results) -> Table:
     """A column per metric, ours with counts, and the paper's beside it."""
-    head = ["row", "N"]
-    for column in study.columns:
-        head += [column, *([f"{column}, paper"] if study.paper else [])]
+    paper = [f"{column}, paper" for column in study.columns]
+    head = ["row", "N", *(_beside(study.columns, paper) if study.paper else study.columns)]
     rows, footers = [], []
     for row in study.rows:
         done = results.evaluation(row)
         ours = shown(done, study.columns) if done is not None else [MISSING] * len(study.columns)
         theirs = stated(study.paper, row.paper, study.columns)
-        line = [row.label, MISSING if done is None else str(done.summary["read"]["rows"])]
-        for mine, paper in zip(ours, theirs, strict=True):
-            line += [mine, *([paper] if study.paper else [])]
-        rows.append(line)
+        n = MISSING if done is None else str(done.summary["read"]["rows"])
+        rows.append([row.label, n, *(_beside(ours, theirs) if study.paper else ours)])
         if done is not None and done.footer not in footers:
             footers.append(done.footer)
-    judged = [
-        "Judged by: " + "; ".join(f"{k}: {v}" for k, v in footer.items() if v) + "." for footer in footers
-    ]
-    return Table(head, rows, judged)
+    return Table(head, rows, [f"Judged by: {footer_text(footer)}." for footer in footers])
 
 
 def shown(done: FinishedEvaluation, columns: Sequence[str]) -> list[str]:
@@ -86,20 +80,18 @@ def plain(value: Any) -> str:
 def late_window(study: Study, results: Results) -> Table:
     """Rates under the training reward over the last structures of each search (tab:stage1-late-window)."""
     columns = ("Valid", "Unique", "SUN", "MSUN")
-    head = ["row", "structures", *(text for c in columns for text in (c, f"{c}, paper"))]
+    head = ["row", "structures", *_beside(columns, [f"{c}, paper" for c in columns])]
     rows = []
     for row in study.rows:
         ledger = results.ledger(row)
         theirs = stated(study.paper, row.paper, columns)
         if ledger is None:
-            rows.append([row.label, MISSING, *(t for paper in theirs for t in (MISSING, paper))])
+            rows.append([row.label, MISSING, *_beside([MISSING] * len(theirs), theirs)])
             continue
         found = list(ledger.rows(TALLY_COLUMNS))
         tally = Tally().add_all(found[-LATE:])
         ours = [counted(tally.counts[name], tally.proposed) for name in ("valid", "unique", "sun", "msun")]
-        rows.append(
-            [row.label, str(tally.proposed), *(t for pair in zip(ours, theirs, strict=True) for t in pair)]
-        )
+        rows.append([row.label, str(tally.proposed), *_beside(ours, theirs)])
     return Table(head, rows, ["Energies are those of each search's own potential: rows are not comparable."])
 
 
@@ -168,13 +160,8 @@ def spending(ledger: Ledger) -> tuple[int, int, dict[str, float]]:
 def gates(study: Study, results: Results) -> Table:
     """Each row's structures under three gates (tab:gates), and what the search drew in its last steps."""
     columns = ("Valid", "SUN", "MSUN")
-    head = [
-        "row",
-        "scored by",
-        *(t for c in columns for t in (c, f"{c}, paper")),
-        "all-metal %",
-        "atoms per formula",
-    ]
+    named = _beside(columns, [f"{c}, paper" for c in columns])
+    head = ["row", "scored by", *named, "all-metal %", "atoms per formula"]
     rows = []
     for row in study.rows:
         done = results.evaluation(row)
@@ -185,7 +172,7 @@ def gates(study: Study, results: Results) -> Table:
         theirs = stated(study.paper, row.paper, [f"{gate}: {c}" for c in columns])
         ledger = results.ledger(row)
         drawn = (MISSING, MISSING) if ledger is None else _drawn(ledger)
-        rows.append([row.label, gate, *(t for pair in zip(ours, theirs, strict=True) for t in pair), *drawn])
+        rows.append([row.label, gate, *_beside(ours, theirs), *drawn])
     return Table(head, rows, ["All-metal share and atoms per formula: the last tenth of each search."])
 
 
@@ -217,9 +204,12 @@ def relaxation_budget(study: Study, results: Results) -> Table:
         rows.append(
             [row.label, str(len(relaxed)), shares[0], theirs[0], shares[1], theirs[1], f"{steps:.1f}"]
         )
-    return Table(
-        head, rows, ["Our optimiser takes other steps than ASE's BFGS: `anchor evaluate --optimizer`."]
-    )
+    return Table(head, rows, ["Our optimiser is not ASE's BFGS: see `anchor evaluate --optimizer`."])
+
+
+def _beside(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
+    """Ours and theirs in turn."""
+    return [text for pair in zip(ours, theirs, strict=True) for text in pair]
 
 
 def counted(k: int, n: int) -> str:
