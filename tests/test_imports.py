@@ -52,11 +52,11 @@ ALLOWED = {
         "chemistry crystals executors formats gates hull matching outcomes policy potentials priors "
         "reference relax reward screening search",
     "catalogue": "chemistry crystals hull outcomes potentials search",
-    "studies": "chemistry policy reward search",
+    "studies": "chemistry evaluate hull outcomes policy priors reward search",
     "report": "crystals outcomes search",
     "cli":
         "catalogue chemistry crystals evaluate executors filling formats hull models outcomes policy "
-        "potentials priors reference relax report screening search verify",
+        "potentials priors reference relax report screening search studies verify",
 }  # fmt: skip
 """Folder → folders it may import. A new edge is a decision: make it here."""
 

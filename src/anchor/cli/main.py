@@ -33,6 +33,7 @@ try:
         report,
         screen,
         search,
+        study,
         verify,
     )
     from anchor.errors import AnchorError, InputError, Notice
@@ -65,6 +66,7 @@ app.command()(report.report)
 app.command()(export.export)
 app.command()(evaluate.evaluate)
 app.command()(compare.compare)
+app.add_typer(study.app, name="study")
 app.command()(doctor.doctor)
 
 
