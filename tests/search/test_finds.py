@@ -16,7 +16,8 @@ from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS
 from anchor.report.html import report_html
 from anchor.search.export import write_finds
 from anchor.search.finds import EACH, Finds, _with_finds, about, choose, choose_known
-from anchor.search.ledger import Ledger, candidates, encode_crystal, finds
+from anchor.search.ledger import Ledger, encode_crystal
+from anchor.search.tables import candidates, finds
 
 CRYSTAL = encode_crystal(
     Crystals(np.array([2]), np.array([11, 17]), np.array([[0, 0, 0], [0.5] * 3]), 4.0 * np.eye(3)[None])

@@ -12,8 +12,9 @@ from anchor.errors import AnchorError, InputError
 from anchor.formats import write
 from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS, ENERGY, FIELD_NAMES, FORMATION, above
 from anchor.search.finds import Finds
-from anchor.search.ledger import Ledger, candidates, decode_crystal
+from anchor.search.ledger import Ledger, decode_crystal
 from anchor.search.loggers import jsonl_logger
+from anchor.search.tables import candidates
 
 FIND_COLUMNS = (
     "candidate", "formula", "spacegroup", "spacegroup_number", "n_atoms", ABOVE, ABOVE_WITH_FINDS, FORMATION,

@@ -29,7 +29,8 @@ from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS, STABLE_BELOW
 from anchor.outcomes.rows import each_hull
 from anchor.reward.novelty import reference_novelty
 from anchor.search.campaign import Campaign
-from anchor.search.ledger import Ledger, candidates, decode_crystal, encode_crystal
+from anchor.search.ledger import Ledger, decode_crystal, encode_crystal
+from anchor.search.tables import candidates
 
 FROM_JUDGE = (
     "relaxation", "energy_ev", "formation_energy_ev_per_atom", ABOVE, "bonds_ok", "valid",
