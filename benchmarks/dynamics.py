@@ -79,7 +79,9 @@ def main() -> None:
     for depth in (0.05, 0.1, 0.2, 0.3, 0.5, 1.0):
         deep = [row for row in rows if row["lowest_thz"] < -depth]
         gains = [row["gain_mev"] for row in deep]
-        print(f"  deeper than {depth} THz: {len(deep)}, of which gain more than 2 meV/atom: {sum(g > 2 for g in gains)}")
+        print(
+            f"  deeper than {depth} THz: {len(deep)}, of which gain more than 2 meV/atom: {sum(g > 2 for g in gains)}"
+        )
     print(f"CPU seconds: median {np.median([row['cpu_seconds'] for row in rows]):.1f}")
 
 

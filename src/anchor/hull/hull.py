@@ -102,6 +102,14 @@ class Hull:
         hypothetical = [row for rows in self._hypothetical.values() for row in rows]
         return Hull(Phases.concatenate([self.index.phases, phases]), self.identity, hypothetical)
 
+    def within(self, system: Sequence[int]) -> Hull:
+        """The hull of some elements alone (ascending atomic numbers); what is hypothetical stays so."""
+        _, _, rows = self.index.gather(tuple(system))
+        hypothetical = {row for found in self._hypothetical.values() for row in found}
+        return Hull(
+            self.index.phases[rows], self.identity, [i for i, row in enumerate(rows) if row in hypothetical]
+        )
+
     def hull_energy(self, compositions: NDArray[np.float64] | Sequence[str]) -> NDArray[np.float64]:
         """Energy of the hull at each composition, eV/atom; NaN where an element has no reference.
 

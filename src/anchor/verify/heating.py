@@ -93,9 +93,7 @@ class Heating:
         matches = bool(first_structures(Crystals.concatenate([crystal, table.crystals]))[1] == 0)
         return Heated(rms, gain, matches, matches or gain < self.negligible)
 
-    def _run(
-        self, cold: Crystals, context: Context, stream: tuple[str | int, ...]
-    ) -> tuple[Crystals, float]:
+    def _run(self, cold: Crystals, context: Context, stream: tuple[str | int, ...]) -> tuple[Crystals, float]:
         """The crystal at the end and the displacement of its atoms, Å."""
         potential = context.potential
         state = to_state(cold, device=potential.device)

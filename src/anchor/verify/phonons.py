@@ -128,7 +128,9 @@ class Supercell:
 def _reversed_before(q: NDArray[np.float64], others: NDArray[np.float64]) -> bool:
     """Whether −q is among the others: it has the same frequencies."""
     sums = others + q
-    return bool((np.abs(sums - np.rint(sums)).max(axis=1, initial=0.0) < 1e-6).any()) if len(others) else False
+    return (
+        bool((np.abs(sums - np.rint(sums)).max(axis=1, initial=0.0) < 1e-6).any()) if len(others) else False
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,9 +184,7 @@ class Phonons:
             found.append((row, np.flatnonzero(np.abs(self.judged[row] - value) < DEGENERATE).tolist()))
         return found
 
-    def distorted(
-        self, row: int, weights: dict[int, complex], *, largest: float
-    ) -> Crystals:
+    def distorted(self, row: int, weights: dict[int, complex], *, largest: float) -> Crystals:
         """The crystal moved along modes of one wave vector, in the smallest cell that holds them.
 
         Args:
@@ -205,7 +205,10 @@ class Phonons:
         lattice = matrix @ crystal.lattice[0]
         cart = position @ crystal.lattice[0] + move
         return Crystals(
-            np.array([n * size]), np.repeat(crystal.numbers, size), cart @ np.linalg.inv(lattice), lattice[None]
+            np.array([n * size]),
+            np.repeat(crystal.numbers, size),
+            cart @ np.linalg.inv(lattice),
+            lattice[None],
         )
 
 

@@ -54,8 +54,9 @@ class Wanted:
 
 
 @cache
-def known_stoichiometries(k: int, share: float) -> tuple[Stoichiometry, ...]:
-    """Reduced stoichiometries of k elements, ascending, that this share of the stable crystals has.
+def known_stoichiometries(k: int, share: float) -> dict[Stoichiometry, float]:
+    """Reduced stoichiometries of k elements, ascending, that this share of the stable crystals has, and how
+    large the share of each is.
 
     Counted on the reference crystals at or below OQMD's hull, formulas once, the most frequent first.
     """
@@ -67,16 +68,17 @@ def known_stoichiometries(k: int, share: float) -> tuple[Stoichiometry, ...]:
     _, first = np.unique(reference.formulas[rows], return_index=True)
     counts = np.sort(compositions[rows[first]].counts.reshape(-1, k), axis=1)
     counter: Counter[Stoichiometry] = Counter(map(tuple, counts.tolist()))
-    covered, chosen = 0, []
+    chosen: dict[Stoichiometry, float] = {}
     for stoichiometry, n in sorted(counter.items(), key=lambda item: (-item[1], item[0])):
-        if covered >= share * counter.total():
+        if sum(chosen.values()) >= share:
             break
-        chosen.append(stoichiometry)
-        covered += n
-    return tuple(chosen)
+        chosen[stoichiometry] = n / counter.total()
+    return chosen
 
 
-def corners(hull: Hull, system: Sequence[int], target: NDArray[np.float64], energy: float) -> NDArray[np.float64]:
+def corners(
+    hull: Hull, system: Sequence[int], target: NDArray[np.float64], energy: float
+) -> NDArray[np.float64]:
     """Chemical potentials of the elements at the corners of the region where a compound is stable.
 
     Args:
@@ -104,6 +106,9 @@ def wanted(
 ) -> list[Wanted]:
     """Compounds that no database lists and that may break a find, the likeliest first.
 
+    In order of the chance that their energy is low enough times the share of known compounds with their
+    stoichiometry: estimates of compositions that nobody makes are interpolations, and too kind.
+
     Args:
         fractions: Of the find, by atomic number.  # [119]
         energies: What the hull of each database has to stay above at the find's composition, eV/atom.
@@ -125,12 +130,12 @@ def wanted(
             chance = np.maximum(chance, norm.cdf((needed - estimate) / spread))
         listed = hull.index.gather(tuple(system))[0].T
         there |= (np.abs(shares[:, None] - listed).max(axis=2) < LISTED).any(axis=1)
-    neutral = is_neutral(asked)
+    neutral, common = is_neutral(asked), np.array([_commonness(one.counts) for one in asked])
     found: list[Wanted] = []
-    for i in np.argsort(-chance, kind="stable").tolist():
-        if len(found) == most or chance[i] < UNLIKELY:
+    for i in np.argsort(-chance * common, kind="stable").tolist():
+        if len(found) == most:
             break
-        if not there[i] and (neutral[i] or chances(asked[[i]])[0] >= LIKELY):
+        if chance[i] >= UNLIKELY and not there[i] and (neutral[i] or chances(asked[[i]])[0] >= LIKELY):
             found.append(Wanted(asked[[i]].formulas[0], float(chance[i])))
     return found
 
@@ -138,6 +143,10 @@ def wanted(
 def estimated(numbers: Sequence[int]) -> bool:
     """Whether there is a free estimate for compounds of these elements."""
     return {SYMBOLS[z] for z in numbers} <= set(VOCABULARY)
+
+
+def _commonness(counts: Sequence[int]) -> float:
+    return known_stoichiometries(len(counts), SHARES[len(counts)])[tuple(sorted(counts))]
 
 
 def _compositions(system: Sequence[int]) -> Compositions:
