@@ -1,10 +1,10 @@
-"""Level 5 on known compounds: how deep imaginary modes of stable crystals go, and what they gain when followed.
+"""Level 5 on known compounds: how deep imaginary modes of stable crystals go, and what following them gains.
 
     python benchmarks/dynamics.py -n 30           # lowest modes, depth and gain, CPU seconds
     python benchmarks/dynamics.py -n 30 --seed 1  # another draw
 
 Drawn at random: compounds of two and three elements that are on the DFT hull of both databases, with at most
-12 atoms in the primitive cell of their lowest crystal in the reference. Every one is relaxed tightly; each
+12 atoms in the cell of their lowest crystal in the reference. The level says what it says; beside that, each
 mode below zero, however little, is followed down. Lines are printed as they come; nothing is left out.
 """
 
@@ -19,7 +19,7 @@ from anchor.executors import Inline
 from anchor.reference.reference import load_reference
 from anchor.verify import dynamics
 from anchor.verify.claims import Claim, Context
-from anchor.verify.dynamics import Fall, Stand
+from anchor.verify.dynamics import Dynamics, Fall, Stand
 from anchor.verify.loading import load_judge
 
 MOST_ATOMS = 12
@@ -58,30 +58,36 @@ def main() -> None:
     judge = load_judge(given.potential, Inline())
     reference = load_reference()
     context = Context(judge, judge.hull, reference, Inline())
-    dynamics.IMAGINARY = 0.0  # see all of them
+    level, tolerance = Dynamics(), dynamics.IMAGINARY
     rows = []
     for formula, row in choose(given.n, given.seed):
         began = time.process_time()
         claim = Claim(formula, reference.crystals[row], 0.0, {"union": 0.0})
+        (verdict,) = level.attack([claim], context)
+        seconds = round(time.process_time() - began, 2)
+        dynamics.IMAGINARY = 0.0  # see all of them
         stand = Stand.of(claim, judge)
         if isinstance(stand, str):
             print(json.dumps({"formula": formula, "why": stand}), flush=True)
             continue
-        found = {"formula": formula, **stand.evidence()}
+        found = {"formula": formula, "passed": verdict.passed, "says": verdict.reason, **stand.evidence()}
         if stand.phonons.lowest < 0:
             fall = Fall.of(stand, context, (formula,))
             found |= {"gain_mev": round(1000 * fall.gain, 2), **fall.evidence()}
-        found["cpu_seconds"] = round(time.process_time() - began, 2)
+        dynamics.IMAGINARY = tolerance
+        found["cpu_seconds"] = seconds
         rows.append(found)
         print(json.dumps(found), flush=True)
     lowest = np.array([row["lowest_thz"] for row in rows])
     print(f"{len(rows)} of {given.n}; imaginary at all: {(lowest < 0).sum()}")
     for depth in (0.05, 0.1, 0.2, 0.3, 0.5, 1.0):
         deep = [row for row in rows if row["lowest_thz"] < -depth]
-        gains = [row["gain_mev"] for row in deep]
-        print(
-            f"  deeper than {depth} THz: {len(deep)}, of which gain more than 2 meV/atom: {sum(g > 2 for g in gains)}"
-        )
+        gaining = sum(row["gain_mev"] > 2 for row in deep)
+        print(f"  deeper than {depth} THz: {len(deep)}, of which gain more than 2 meV/atom: {gaining}")
+    print(
+        f"passed: {sum(row['passed'] is True for row in rows)}, "
+        f"as something lower: {sum('replaced' in row['says'] for row in rows)}"
+    )
     print(f"CPU seconds: median {np.median([row['cpu_seconds'] for row in rows]):.1f}")
 
 

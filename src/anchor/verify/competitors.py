@@ -174,11 +174,8 @@ def place_with(claim: Claim, joined: Sequence[Competitor], context: Context) -> 
         database = context.hull.databases[name]
         before = database.union.within(system)
         theirs = database.calibration.formation_energy(amounts, energy)
-        after = before.with_phases(
-            Phases.from_amounts(
-                [{int(z): row[z] for z in np.flatnonzero(row)} for row in amounts], theirs, SOURCE
-            )
-        )
+        parts = [{int(z): float(row[z]) for z in np.flatnonzero(row)} for row in amounts]
+        after = before.with_phases(Phases.from_amounts(parts, theirs, SOURCE))
         heights = [float(hull.hull_energy(fractions[None])[0]) for hull in (before, after)]
         above[name], lowered[name] = formation - heights[1], heights[0] - heights[1]
         mixture = after.decomposition(fractions)
@@ -233,13 +230,13 @@ def _is_new(competitor: Competitor, reference: Reference) -> bool:
 
 def _packed(competitor: Competitor) -> dict[str, Any]:
     crystal = competitor.crystal
-    arrays = {"counts": crystal.counts, "numbers": crystal.numbers}
-    arrays |= {"frac": crystal.frac, "lattice": crystal.lattice}
+    values = {"counts": crystal.counts.tolist(), "numbers": crystal.numbers.tolist()}
+    values |= {"frac": crystal.frac.tolist(), "lattice": crystal.lattice.tolist()}
     return {
         "formula": competitor.formula,
         "energy_ev_per_atom": competitor.energy,
         "above_ev_per_atom": competitor.above,
-        "crystal": {key: value.tolist() for key, value in arrays.items()},
+        "crystal": values,
     }
 
 

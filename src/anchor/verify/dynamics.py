@@ -77,7 +77,8 @@ class Dynamics:
         return [self._attack(claim, context) for claim in claims]
 
     def _attack(self, claim: Claim, context: Context) -> Verdict:
-        now, rounds = claim, []
+        now = claim
+        rounds: list[dict[str, Any]] = []
         for fallen in range(ROUNDS + 1):
             stand = Stand.of(now, context.judge)
             if isinstance(stand, str):
@@ -89,7 +90,8 @@ class Dynamics:
             fall = Fall.of(stand, context, (claim.hash, fallen))
             rounds[-1] |= fall.evidence()
             if fall.gain < NEGLIGIBLE:
-                note = f"mode {thz(stand.phonons.lowest)} followed: gains {1000 * fall.gain:.1f} meV/atom, negligible"
+                gain = f"{1000 * fall.gain:.1f} meV/atom"
+                note = f"mode {thz(stand.phonons.lowest)} followed: it gains {gain}, which is negligible"
                 return self._minimum(claim, now, stand, note, rounds, context)
             if fall.why_not:
                 return Verdict(claim.id, self.number, False, fall.why_not, {"rounds": rounds})

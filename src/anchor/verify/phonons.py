@@ -2,8 +2,8 @@
 
     supercell = Supercell.of(primitive)
     phonons = supercell.phonons(relaxer.evaluate(supercell.displaced).forces)
-    phonons.lowest                 # THz, imaginary ones negative
-    phonons.distorted(0.1)         # the crystal moved along its softest mode, in the smallest cell that holds it
+    phonons.lowest                            # THz, imaginary ones negative
+    phonons.distorted(0, {0: 1}, largest=0.1)  # moved along a mode, in the smallest cell that holds it
 
 Between those wave vectors frequencies are interpolations, and in a supercell of the range of the forces their
 errors look like soft acoustic modes. Nothing is judged there.
@@ -40,7 +40,7 @@ DEGENERATE = 0.01
 
 
 def primitive(crystal: Crystals) -> Crystals:
-    """The reduced primitive cell of one crystal, with its symmetry made exact; the crystal if there is none."""
+    """The reduced primitive cell of one crystal, with its symmetry made exact."""
     cell = (crystal.lattice[0], crystal.frac, crystal.numbers)
     found = spglib.standardize_cell(cell, to_primitive=True, symprec=PRIMITIVE_WITHIN) or cell
     lattice, frac, numbers = found
@@ -122,15 +122,14 @@ class Supercell:
         points = points - np.rint(points - 1e-9)  # in (−1/2, 1/2]
         once = [q for i, q in enumerate(points) if not _reversed_before(q, points[:i])]
         solved = work.run_qpoints(np.array(once), with_eigenvectors=True)
+        assert solved.eigenvectors is not None, "they were asked for"
         return Phonons(self.crystal, self.multiples, np.array(once), solved.frequencies, solved.eigenvectors)
 
 
 def _reversed_before(q: NDArray[np.float64], others: NDArray[np.float64]) -> bool:
     """Whether −q is among the others: it has the same frequencies."""
     sums = others + q
-    return (
-        bool((np.abs(sums - np.rint(sums)).max(axis=1, initial=0.0) < 1e-6).any()) if len(others) else False
-    )
+    return bool((np.abs(sums - np.rint(sums)) < 1e-6).all(axis=1).any())
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,7 +212,7 @@ class Phonons:
 
 
 def commensurate_cell(q: NDArray[np.float64], lattice: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Short vectors, in units of the primitive ones, of the smallest cell that holds whole waves.  # [3, 3]"""
+    """Short vectors, in units of the primitive ones, of the smallest cell with whole waves.  # [3, 3]"""
     order = next(d for d in range(1, 1000) if np.abs(d * q - np.rint(d * q)).max() < 1e-6)
     steps = np.array(list(product(range(-order, order + 1), repeat=3)))
     steps = steps[steps.any(axis=1)]

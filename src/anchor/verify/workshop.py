@@ -1,7 +1,7 @@
 """Where competitors are made: templates, relaxed, judged by the guards of the filling, and kept.
 
 A competitor depends on its formula, the potential, the hulls and the seed, on nothing else that is made with
-it. So what was made is kept in a folder, one file per formula, for all finds of the system and for later runs.
+it. So what was made is kept in a folder, one file per formula, for all finds of the system and later runs.
 """
 
 from __future__ import annotations
