@@ -22,9 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from anchor.executors import Executor, Inline
-from anchor.hull.belief import amounts_of
 from anchor.hull.energies import load_energies
-from anchor.hull.hull import Hull
 from anchor.hull.phases import composition_matrix
 from anchor.hull.references import PotentialHull
 from anchor.outcomes.judge import Judge
@@ -38,7 +36,6 @@ from anchor.verify.loading import load_judge
 
 LOWEST, HIGHEST = 0.01, 0.12
 MOST_ELEMENTS = 3
-SAME = 1e-6
 
 
 @dataclass(frozen=True)
@@ -50,20 +47,11 @@ class Case:
     false: bool
 
 
-def fractions(formula: str) -> np.ndarray:
-    amounts = composition_matrix([formula])[0]
-    return amounts / amounts.sum()
-
-
 def hidden_hull(hull: PotentialHull, system: list[int], hidden: tuple[str, ...]) -> PotentialHull:
     """The hulls of one system without some compositions."""
     databases = {}
     for name, database in hull.databases.items():
-        small = database.union.within(system)
-        phases = small.index.phases
-        amounts = amounts_of(phases, np.arange(len(phases)))
-        gone = np.any([np.abs(amounts - fractions(f)).max(axis=1) < SAME for f in hidden], axis=0)
-        rest = Hull(phases[~gone], small.identity)
+        rest = database.union.within(system).without(hidden)
         databases[name] = replace(database, dft=rest, potential=rest, union=rest)
     identity = replace(hull.identity, reference_hash=f"{hull.identity.reference_hash} without {hidden}")
     return PotentialHull(databases, identity)
@@ -96,7 +84,7 @@ def cases(judge: Judge, n: int, seed: int) -> Iterator[Case]:
             yield Case(row, (own,), false=False)
         elif found[True] < n and LOWEST < height < HIGHEST:
             mixture = hidden_hull(hull, system, (own,)).decomposition(own)
-            compounds = [f for f in mixture.formulas if np.count_nonzero(fractions(f)) > 1]
+            compounds = [f for f in mixture.formulas if np.count_nonzero(composition_matrix([f])) > 1]
             for formula in compounds:
                 if above(own, formula) <= 0:
                     found[True] += 1
