@@ -74,7 +74,7 @@ class Competitors:
         self.most, self.folder = most, folder
         self._prior = prior
         self._workshop: tuple[Context, Workshop] | None = None
-        self._wanted: dict[str, list[Wanted]] = {}
+        self._wanted: dict[tuple[str, float], list[Wanted]] = {}
 
     @property
     def prior(self) -> Prior:
@@ -127,14 +127,15 @@ class Competitors:
         return own, list({one.formula: one for one in shared}.values())
 
     def _list(self, claim: Claim, context: Context) -> list[Wanted]:
-        if claim.hash not in self._wanted:
+        key = claim.hash, claim.energy
+        if key not in self._wanted:
             found: list[Wanted] = []
             if estimated(claim.crystal.numbers.tolist()):
                 limits = {name: e - claim.limit - TOLERANCE for name, e in _formation(claim, context).items()}
                 hulls = {name: database.union for name, database in context.hull.databases.items()}
                 found = wanted(_fractions(claim), limits, hulls, self.most)
-            self._wanted[claim.hash] = found
-        return self._wanted[claim.hash]
+            self._wanted[key] = found
+        return self._wanted[key]
 
     def _verdict(
         self,
