@@ -31,15 +31,17 @@ ALLOWED = {
     "filling":
         "chemistry crystals executors hull models outcomes potentials priors reference relax "
         "screening search",
-    "verify": "crystals executors hull outcomes potentials priors reference relax",
+    "verify":
+        "chemistry crystals executors formats hull matching outcomes potentials priors reference relax "
+        "search",
     "evaluate":
         "chemistry crystals executors formats gates hull matching outcomes policy potentials priors "
         "reference relax reward screening search",
     "studies": "chemistry policy reward search",
     "report": "crystals outcomes search",
     "cli":
-        "chemistry crystals evaluate filling formats hull models outcomes policy potentials priors "
-        "reference relax report screening search",
+        "chemistry crystals evaluate executors filling formats hull models outcomes policy potentials "
+        "priors reference relax report screening search verify",
 }  # fmt: skip
 """Folder → folders it may import. A new edge is a decision: make it here."""
 

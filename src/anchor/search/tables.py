@@ -127,7 +127,7 @@ verdicts = sa.Table(
     sa.Column("candidate", sa.Integer, primary_key=True, comment="id of the candidate"),
     sa.Column("level", sa.Integer, primary_key=True, comment="of the attack, see anchor.verify"),
     sa.Column("key", sa.String, nullable=False, comment="hash of claim, level, settings, parts and code"),
-    sa.Column("origin", sa.String, nullable=False, comment="hash of the claim as it was first made"),
+    sa.Column("origin", sa.String, nullable=False, comment="hash of the crystal that was first attacked"),
     sa.Column("passed", sa.Boolean, comment="null: the attack could not be tried"),
     sa.Column("reason", sa.String, nullable=False, comment="in plain words"),
     sa.Column("evidence", sa.JSON, nullable=False),

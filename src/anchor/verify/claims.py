@@ -9,6 +9,7 @@ that was answered by a lower crystal of the same formula goes on as that crystal
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,9 +17,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from anchor.arrays import content_hash
 from anchor.crystals.crystals import Crystals
 from anchor.executors import Executor
+from anchor.hull.energies import load_energies
+from anchor.hull.hull import Hull
+from anchor.hull.merit import strict_hulls
 from anchor.hull.references import PotentialHull
 from anchor.outcomes.columns import METASTABLE_BELOW, STABLE_BELOW
 from anchor.outcomes.judge import Judge
@@ -34,13 +37,14 @@ class Claim:
 
     Attributes:
         id: Of the candidate in its campaign, or of the crystal in its file.
-        crystal: Relaxed with the cell free; a batch of one.
+        crystal: Relaxed; a batch of one.
         energy: Of the context's potential, eV/atom.
         above: Energy above each hull by its name ("oqmd", "mp", "union", …), eV/atom, signed; "union", the
             largest of those that count, is the one that is claimed.
         known_in: Lists that have the formula; empty: known nowhere.
         suspicious: Deeper below the hull than 99 % of the known compounds of its kind.
         limit: What is claimed: at most this above the hull, eV/atom; 0 stable, 0.1 metastable.
+        refined: Whether the crystal is relaxed with the cell free; if not, that comes first.
     """
 
     id: str
@@ -50,6 +54,7 @@ class Claim:
     known_in: frozenset[str] = frozenset()
     suspicious: bool = False
     limit: float = STABLE_BELOW
+    refined: bool = True
 
     @property
     def formula(self) -> str:
@@ -64,13 +69,11 @@ class Claim:
     @property
     def hash(self) -> str:
         """Of what is claimed: the crystal, to the bit, and the limit."""
-        crystal = self.crystal
-        arrays = {"numbers": crystal.numbers, "frac": crystal.frac, "lattice": crystal.lattice}
-        return content_hash({**arrays, "limit": np.array(self.limit)})
+        return hashlib.sha256(f"{self.crystal.hash} {self.limit}".encode()).hexdigest()
 
     def moved(self, crystal: Crystals, energy: float, above: Mapping[str, float]) -> Claim:
         """The same claim made by another crystal of its formula."""
-        return replace(self, crystal=crystal, energy=energy, above=dict(above))
+        return replace(self, crystal=crystal, energy=energy, above=dict(above), refined=True)
 
 
 def claimed_limit(above_hull: float) -> float:
@@ -151,6 +154,7 @@ class Context:
         competition: What else the campaign found.
         prior_names: Who may propose other structures.
         seed: Of every draw.
+        others: Judges with other potentials, loaded when first asked for.
     """
 
     judge: Judge
@@ -161,7 +165,7 @@ class Context:
     competition: Competition = Competition()
     prior_names: tuple[str, ...] = ()
     seed: int = 0
-    _others: dict[str, Judge] = field(default_factory=dict, init=False, repr=False)
+    others: dict[str, Judge] = field(default_factory=dict, repr=False)
 
     @property
     def potential(self) -> Potential:
@@ -172,15 +176,27 @@ class Context:
         """By name, those of `prior_names` that can be loaded here."""
         return load_priors(self.prior_names)
 
+    @cached_property
+    def strict(self) -> dict[str, Hull]:
+        """The hulls with the elements where the potential has them (`anchor.hull.merit`)."""
+        energies = load_energies(self.potential.name, self.reference.crystals)
+        return strict_hulls(self.hull, self.reference, energies)
+
     def other(self, potential: str) -> Judge:
         """A judge with another potential and its own hulls, the same relaxation.
 
         Raises:
             AnchorError: It is not installed, or has no energies of the reference.
         """
-        if potential not in self._others:
-            self._others[potential] = load_judge(potential, self.executor)
-        return self._others[potential]
+        if potential not in self.others:
+            self.others[potential] = load_judge(potential, self.executor)
+        return self.others[potential]
+
+    def moved(self, claim: Claim, crystal: Crystals, energy: float) -> Claim:
+        """The claim made by another crystal of its formula, placed on the hulls; energy in eV/atom."""
+        total = np.array([energy * crystal.n_atoms])
+        scores = self.hull.score(crystal, total, checkpoint_hash=self.potential.checkpoint_hash)
+        return claim.moved(crystal, energy, {name: float(v[0]) for name, v in scores.above.items()})
 
     def identity(self) -> dict[str, str]:
         """What verdicts of any level depend on, beside claim, settings and code."""
