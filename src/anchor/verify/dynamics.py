@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,8 @@ MOST_FOLLOWED = 96
 MOST_ATOMS = 200_000
 """Atoms of all displaced supercells of a find together: four minutes of MatterSim-1M."""
 
+MISSING = "phonopy is not installed: pip install 'anchor-crystals[verify]'"
+
 
 @dataclass(frozen=True)
 class Dynamics:
@@ -74,6 +77,8 @@ class Dynamics:
         }
 
     def attack(self, claims: Sequence[Claim], context: Context) -> list[Verdict]:
+        if find_spec("phonopy") is None:
+            return [Verdict(claim.id, self.number, None, MISSING) for claim in claims]
         return [self._attack(claim, context) for claim in claims]
 
     def _attack(self, claim: Claim, context: Context) -> Verdict:

@@ -14,17 +14,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 import spglib
 from ase.data import atomic_masses
 from numpy.typing import NDArray
-from phonopy import Phonopy
-from phonopy.harmonic.dynmat_to_fc import get_commensurate_points
-from phonopy.structure.atoms import PhonopyAtoms
 
 from anchor.chemistry.elements import SYMBOLS
 from anchor.crystals.crystals import Crystals
+
+if TYPE_CHECKING:
+    from phonopy import Phonopy  # an extra, and a second to import
 
 SHORTEST = 8.0
 """Å: no lattice vector of a supercell is shorter."""
@@ -88,6 +89,9 @@ class Supercell:
 
     @classmethod
     def of(cls, crystal: Crystals) -> Supercell:
+        from phonopy import Phonopy
+        from phonopy.structure.atoms import PhonopyAtoms
+
         times = multiples(crystal.lattice[0])
         work = Phonopy(
             PhonopyAtoms(
@@ -113,6 +117,8 @@ class Supercell:
 
     def phonons(self, forces: NDArray[np.float64]) -> Phonons:
         """Phonons from the forces in all displaced supercells, eV/Å.  # [n_atoms of them, 3]"""
+        from phonopy.harmonic.dynmat_to_fc import get_commensurate_points
+
         work = self.work
         work.forces = forces.reshape(len(self.displaced), -1, 3)
         work.produce_force_constants(show_drift=False)

@@ -32,6 +32,8 @@ from anchor.verify.claims import Context
 CANDIDATES = 3
 """Templates per formula; all are relaxed."""
 FOLDER = "competitors"
+DECIDE = ("filling/guards.py", "filling/make.py", "verify/workshop.py")
+"""Code that a competitor depends on, beside a campaign's."""
 NOT_MADE = "not made"
 
 
@@ -96,7 +98,7 @@ class Workshop:
             "relaxing": asdict(RELAXING),
             "guards": [NEAR, DEEP, AGREES_WITHIN, VOLUME_TAIL],
             "candidates": CANDIDATES,
-            "code": code_hash(),
+            "code": code_hash(also=DECIDE),
         }
         name = hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()[:16]
         self._folder = (cache_dir() / FOLDER if folder is None else folder) / name
