@@ -103,7 +103,7 @@ class Relaxer:
         """Energies, forces and stresses of all crystals as they are, part by part."""
         members = range(len(crystals))
         parts = [crystals[part] for part in fixed_chunks(crystals.counts, members, PART_ATOMS)]
-        executor = self._executor if self._on_cpu and len(parts) > 1 else self._here
+        executor = self.executor if self._on_cpu and len(parts) > 1 else self._here
         done = executor.results(evaluate_part, parts, state=self._state)
         none = self.potential.evaluate(Crystals.empty())
         return Evaluation(

@@ -48,18 +48,17 @@ MOST_ATOMS = 200_000
 MISSING = "phonopy is not installed: pip install 'anchor-crystals[verify]'"
 
 
-@dataclass(frozen=True)
 class Dynamics:
     """The level.
 
-    Attributes:
+    Args:
         md: Also keep what is a minimum at 300 K for two picoseconds (`anchor.verify.heating`).
     """
 
-    md: bool = False
-    number: int = 5
-    name: str = "dynamics"
-    chunk: int = 1
+    number, name, chunk = 5, "dynamics", 1
+
+    def __init__(self, *, md: bool = False) -> None:
+        self.md = md
 
     def settings(self, context: Context) -> dict[str, Any]:  # noqa: ARG002
         return {

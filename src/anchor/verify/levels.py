@@ -28,5 +28,5 @@ def load_levels(up_to: int, *, md: bool = False) -> list[Level]:
     """Levels in order, cheapest first, up to this one; `md`: the last of `Dynamics` too."""
     if up_to not in LEVELS or up_to < 1:
         raise InputError(f"there is no level {up_to}", f"levels are 1 to {max(LEVELS)}")
-    levels = {**LEVELS, 5: partial(Dynamics, md=md)}
+    levels: dict[int, Callable[[], Level]] = {**LEVELS, Dynamics.number: partial(Dynamics, md=md)}
     return [make() for number, make in sorted(levels.items()) if number <= up_to]
