@@ -46,8 +46,8 @@ ALLOWED = {
         "chemistry crystals executors hull models outcomes potentials priors reference relax screening "
         "search",
     "verify":
-        "chemistry crystals executors formats hull matching outcomes potentials priors reference relax "
-        "search",
+        "chemistry crystals executors filling formats hull matching outcomes potentials priors "
+        "reference relax screening search",
     "evaluate":
         "chemistry crystals executors formats gates hull matching outcomes policy potentials priors "
         "reference relax reward screening search",
