@@ -11,7 +11,7 @@ env: $(VENV)/.done
 $(VENV)/.done: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q -c constraints.txt "torch==2.13.0"
-	$(BIN)/pip install -q -c constraints.txt -e ".[dev,chgnet,sevennet,mattersim-tests,server]"
+	$(BIN)/pip install -q -c constraints.txt -e ".[dev,chgnet,sevennet,mattersim-tests,server,verify]"
 	$(BIN)/pip install -q -c constraints.txt --no-deps mattersim
 	$(BIN)/anchor potentials fetch mattersim-1m mattersim-5m
 	@touch $@

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from anchor.cli.common import JsonFlag, Seed, command_line, emit, print_table
+from anchor.cli.common import JsonFlag, Overwrite, Seed, command_line, emit, print_table
 
 SurrogateFile = Annotated[
     Path | None, typer.Option("--surrogate", help="Surrogate weights; default: those that ship.")
@@ -31,6 +31,7 @@ def surrogate(
         float | None, typer.Option(min=0, help="Minutes after which to stop; the same command goes on.")
     ] = None,
     seed: Seed = 0,
+    overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
     """Train the composition surrogate on OQMD's and MP's energies, or show how good the shipped one is.
@@ -47,6 +48,9 @@ def surrogate(
     from anchor.reference.reference import load_reference
     from anchor.screening.surrogate import Sizes
     from anchor.screening.surrogate_training import Settings, train_surrogate
+    from anchor.search.policy_card import check_policy_place
+
+    check_policy_place(out, overwrite=overwrite)
 
     def tell(done: int, total: int, loss: float) -> None:
         print(f"epoch {done}/{total}, loss {loss:.4f}", file=sys.stderr, flush=True)
@@ -73,9 +77,12 @@ def plausibility(
     out: Annotated[
         Path | None, typer.Option(help="File to fit and write; without it the shipped one is shown.")
     ] = None,
-    n: Annotated[int, typer.Option("-n", min=100, help="Random compositions of each measure.")] = 4000,
+    n: Annotated[
+        int, typer.Option("-n", min=100, max=1_000_000, help="Random compositions of each measure.")
+    ] = 4000,
     surrogate: SurrogateFile = None,
     seed: Seed = 0,
+    overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
     """Fit what tells compounds from random neutral compositions, or show how well the shipped fit does.
@@ -91,7 +98,9 @@ def plausibility(
         from anchor.reference.reference import load_reference
         from anchor.screening.evidence import dft_hulls
         from anchor.screening.surrogate import SHIPPED, load_surrogate
+        from anchor.writing import check_place
 
+        check_place(out, overwrite=overwrite)
         found = plausible.fit_plausibility(
             load_surrogate(surrogate or SHIPPED),
             dft_hulls(),
