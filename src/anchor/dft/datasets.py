@@ -6,7 +6,6 @@ element, its phases get the status "no data set".
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
@@ -58,9 +57,8 @@ def make(python: Path, symbols: Iterable[str]) -> dict[str, str]:
         command = [str(python), "-m", "gpaw", "dataset", *arguments(symbol)]
         try:
             done = subprocess.run(
-                command, cwd=target, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
-                timeout=LONGEST_S, check=False,
-            )  # fmt: skip
+                command, cwd=target, capture_output=True, text=True, timeout=LONGEST_S, check=False
+            )
         except subprocess.TimeoutExpired:
             refused[symbol] = f"its generation took more than {LONGEST_S:.0f} s"
             continue

@@ -46,8 +46,8 @@ def gpaw_python() -> Path:
         return Path(sys.executable)
     raise MissingDependencyError(
         "GPAW is not installed, and these energies are not among the known ones",
-        f"install it here (make env-dft, or CC=g++ pip install gpaw), or into an environment of its own and set "
-        f"{PYTHON} to its python; to calculate elsewhere: anchor dft inputs",
+        f"CC=g++ pip install gpaw, here or into an environment of its own ({PYTHON}: its python); "
+        "to calculate elsewhere: anchor dft inputs",
     )
 
 
