@@ -63,7 +63,7 @@ def reactions() -> list[Reaction]:
 def write_list() -> None:
     if LIST.exists():
         raise SystemExit(f"{LIST} is there already: it is drawn once")
-    about = "Known reactions for the error of anchor dft, drawn before anything was calculated; never drawn again."
+    about = "Known reactions for the error of anchor dft, drawn once, before anything was calculated."
     rows = [{**reaction.to_dict(), "estimated_cpu_s": round(cost, 1)} for reaction, cost in draw(0)]
     write_json(
         LIST, {"what": about, "command": "python benchmarks/dft.py draw", "seed": 0, "reactions": rows}
@@ -123,9 +123,8 @@ def table() -> None:
     listed, found = reactions(), results()
     done = [r for r in listed if found.get(r.formula, {}).get("status") == DONE]
     tried = [r for r in listed if r.formula in found]
-    print(
-        f"{len(done)} of {len(listed)} reactions done, {len(tried) - len(done)} tried in vain, cheapest first\n"
-    )
+    vain = len(tried) - len(done)
+    print(f"{len(done)} of {len(listed)} reactions done, {vain} tried in vain, cheapest first\n")
     print("| compound | decomposes into | chemistry | DFT meV/atom | OQMD | error |")
     print("| --- | --- | --- | --- | --- | --- |")
     for reaction in tried:

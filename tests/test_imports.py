@@ -31,13 +31,14 @@ ALLOWED = {
     "filling":
         "chemistry crystals executors hull models outcomes potentials priors reference relax "
         "screening search",
+    "dft": "chemistry crystals hull outcomes potentials priors reference relax",
     "evaluate":
         "chemistry crystals executors formats gates hull matching outcomes policy potentials priors "
         "reference relax reward screening search",
     "studies": "chemistry policy reward search",
     "report": "crystals outcomes search",
     "cli":
-        "chemistry crystals evaluate filling formats hull models outcomes policy potentials priors "
+        "chemistry crystals dft evaluate filling formats hull models outcomes policy potentials priors "
         "reference relax report screening search",
 }  # fmt: skip
 """Folder → folders it may import. A new edge is a decision: make it here."""

@@ -17,6 +17,7 @@ from anchor.cli import (
     compare,
     compositions,
     data,
+    dft,
     doctor,
     energies,
     evaluate,
@@ -41,6 +42,7 @@ app = typer.Typer(
 )
 app.add_typer(compositions.app, name="compositions")
 app.add_typer(data.app, name="data")
+app.add_typer(dft.app, name="dft")
 app.add_typer(energies.app, name="energies")
 app.command("hull")(hull.hull)
 app.add_typer(policy.app, name="policy")

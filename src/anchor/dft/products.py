@@ -24,6 +24,11 @@ TEMPLATES = 8
 """Structures that a prior makes for a formula of which only an energy is listed; the lowest is relaxed."""
 
 
+def relaxing_judge(potential: str) -> Judge:
+    """Relaxes crystals with a potential before DFT sees them."""
+    return Judge(Relaxer(load_potential(potential)), None, RELAXING)
+
+
 @dataclass(frozen=True, eq=False)
 class Phase:
     """A competing phase.
@@ -104,7 +109,7 @@ class Library:
 
     @cached_property
     def _judge(self) -> Judge:
-        return self.judge or Judge(Relaxer(load_potential(self.potential)), None, RELAXING)
+        return self.judge or relaxing_judge(self.potential)
 
     @cached_property
     def _filling(self) -> tuple[Filling, list[str]] | None:

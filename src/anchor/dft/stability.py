@@ -179,16 +179,12 @@ class Stability:
         """What DFT says about a crystal, a batch of one."""
         formula = crystal.formulas[0]
         mixtures = self.hull.decompositions(formula)
-        formulas = sorted({f for mixture in mixtures.values() for f in mixture.formulas})
-        listed: dict[str, list[tuple[str, float]]] = {}
+        phases = {phase.formula: phase for phase in self.phases(crystal)}
+        products = list(phases)
         for name, mixture in mixtures.items():
-            for f, energy in zip(mixture.formulas, mixture.energies, strict=True):
-                listed.setdefault(f, []).append((name, energy))
-        phases = {f: self._phase(f, settings_for([formula]), listed[f]) for f in formulas}
-        have = [f for f, phase in phases.items() if phase.crystal is not None]
-        for name, mixture in mixtures.items():
+            have = [f for f in products if phases[f].crystal is not None]
             absent = [f for f in mixture.formulas if f not in have]
-            phases |= {f: self.library(f) for f in self._helpers(name, absent, have, formulas)}
+            phases |= {f: self.library(f) for f in self._helpers(name, absent, have, products)}
         crystals = {f: phase.crystal for f, phase in phases.items() if phase.crystal is not None}
         settings = settings_for([formula, *crystals])
         jobs = [Job.of(c, settings, relax=self.relax) for c in (crystal, *crystals.values())]
@@ -198,6 +194,16 @@ class Stability:
             self._distance(name, found[0], mixture, phases, energies) for name, mixture in mixtures.items()
         )
         return Found(formula, settings, found[0], distances, jobs[0].text)
+
+    def phases(self, crystal: Crystals) -> list[Phase]:
+        """Competing phases of a crystal on both hulls; without a crystal: not to be calculated."""
+        formula = crystal.formulas[0]
+        listed: dict[str, list[tuple[str, float]]] = {}
+        for name, mixture in self.hull.decompositions(formula).items():
+            for f, energy in zip(mixture.formulas, mixture.energies, strict=True):
+                listed.setdefault(f, []).append((name, energy))
+        settings = settings_for([formula])
+        return [self._phase(f, settings, energies) for f, energies in sorted(listed.items())]
 
     def _phase(self, formula: str, settings: Settings, listed: Sequence[tuple[str, float]]) -> Phase:
         """A competing phase, without its crystal if that is not to be calculated.
