@@ -32,14 +32,17 @@ ALLOWED = {
         "chemistry crystals executors hull models outcomes potentials priors reference relax "
         "screening search",
     "dft": "chemistry crystals hull outcomes potentials priors reference relax",
+    "verify":
+        "chemistry crystals dft executors formats hull matching outcomes potentials priors reference relax "
+        "search",
     "evaluate":
         "chemistry crystals executors formats gates hull matching outcomes policy potentials priors "
         "reference relax reward screening search",
     "studies": "chemistry policy reward search",
     "report": "crystals outcomes search",
     "cli":
-        "chemistry crystals dft evaluate filling formats hull models outcomes policy potentials priors "
-        "reference relax report screening search",
+        "chemistry crystals dft evaluate executors filling formats hull models outcomes policy potentials "
+        "priors reference relax report screening search verify",
 }  # fmt: skip
 """Folder → folders it may import. A new edge is a decision: make it here."""
 

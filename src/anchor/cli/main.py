@@ -29,6 +29,7 @@ from anchor.cli import (
     relax,
     report,
     search,
+    verify,
 )
 from anchor.errors import AnchorError, InputError, Notice
 
@@ -52,6 +53,7 @@ app.command()(relax.relax)
 app.command()(search.search)
 app.command()(search.resume)
 app.command()(search.sample)
+app.command()(verify.verify)
 app.command()(report.report)
 app.command()(export.export)
 app.command()(evaluate.evaluate)

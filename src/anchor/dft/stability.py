@@ -106,6 +106,7 @@ class Found:
         energy: Of the crystal itself.
         distances: To each hull.
         about: The crystal's job, for people.
+        cpu_seconds: Spent on what was not known before.
     """
 
     formula: str
@@ -113,6 +114,7 @@ class Found:
     energy: Energy
     distances: tuple[Distance, ...] = ()
     about: str = ""
+    cpu_seconds: float = 0.0
 
     @property
     def above(self) -> float | None:
@@ -193,7 +195,8 @@ class Stability:
         distances = tuple(
             self._distance(name, found[0], mixture, phases, energies) for name, mixture in mixtures.items()
         )
-        return Found(formula, settings, found[0], distances, jobs[0].text)
+        new = [e.about.get("cpu_seconds", 0.0) for e in found if e.source == "calculated"]
+        return Found(formula, settings, found[0], distances, jobs[0].text, sum(new))
 
     def phases(self, crystal: Crystals) -> list[Phase]:
         """Competing phases of a crystal on both hulls; without a crystal: not to be calculated."""

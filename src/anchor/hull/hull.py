@@ -97,6 +97,11 @@ class Hull:
             system = tuple(z for z in phases.numbers[row].tolist() if z)
             self._hypothetical.setdefault(system, []).append(int(row))
 
+    def with_phases(self, phases: Phases) -> Hull:
+        """The hull with more phases on it; what is hypothetical stays so."""
+        hypothetical = [row for rows in self._hypothetical.values() for row in rows]
+        return Hull(Phases.concatenate([self.index.phases, phases]), self.identity, hypothetical)
+
     def hull_energy(self, compositions: NDArray[np.float64] | Sequence[str]) -> NDArray[np.float64]:
         """Energy of the hull at each composition, eV/atom; NaN where an element has no reference.
 

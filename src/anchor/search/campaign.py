@@ -32,10 +32,11 @@ from anchor.policy.weights import load_policy
 from anchor.reward.novelty import History
 from anchor.reward.score import GroupScores, Memory
 from anchor.search.environment import Environment
-from anchor.search.ledger import Ledger, candidates, decode_crystal
+from anchor.search.ledger import Ledger, decode_crystal
 from anchor.search.policies import policy_file
 from anchor.search.realise import Realised
 from anchor.search.rows import candidate_rows, plain
+from anchor.search.tables import candidates
 
 
 @dataclass(frozen=True)
