@@ -29,7 +29,7 @@ test-fast: env
 # GPAW is GPL and needs a compiler: only this target installs it. The tests run without it, too, and skip.
 test-dft: env
 	CC=g++ $(BIN)/pip install -q -c constraints.txt -e ".[dft]"
-	$(BIN)/python -m pytest tests/dft tests/verify/test_dft_level.py
+	$(BIN)/python -m pytest tests/dft
 
 lint: env
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format . && $(BIN)/mypy

@@ -6,8 +6,10 @@ that it runs in needs gpaw and ase only, so it may be another one than anchor's.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import resource
+import signal
 import sys
 import time
 from pathlib import Path
@@ -23,6 +25,7 @@ MOST_ITERATIONS = 150
 
 
 def main() -> None:
+    die_with_parent()
     job = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     target = Path(sys.argv[2])
     if limit := job["memory_bytes"]:
@@ -35,6 +38,13 @@ def main() -> None:
     result["cpu_seconds"] = round(time.process_time() - began, 1)
     result["max_rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     write(target, result)
+
+
+def die_with_parent() -> None:
+    """Linux: a calculation whose anchor was killed must not go on alone."""
+    if sys.platform == "linux":
+        set_parent_death_signal = 1
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
 
 
 def calculate(job: dict[str, Any], target: Path) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anchor.chemistry.elements import SYMBOLS
 from anchor.crystals.crystals import Crystals
@@ -25,6 +26,9 @@ from anchor.dft.rules import (
 SECONDS_PER_UNIT = 1.0
 """CPU seconds per unit of `Job.cost`, fitted on the energies of benchmarks/dft.py; right within a factor of
 three."""
+
+HASHED_DECIMALS = 3
+"""Of Å and of fractional coordinates: finer differences change energies by less than 0.1 meV/atom."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +83,12 @@ class Job:
 
     @property
     def hash(self) -> str:
-        """SHA-256 of everything above, 32 characters of it."""
-        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:32]
+        """SHA-256 of everything above, 32 characters of it; the geometry counts to `HASHED_DECIMALS`."""
+        rounded = {
+            name: (np.round(getattr(self, name), HASHED_DECIMALS) + 0.0).tolist() for name in ("cell", "frac")
+        }
+        text = json.dumps({**self.to_dict(), **rounded}, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     @property
     def crystal(self) -> Crystals:
@@ -107,6 +115,11 @@ class Job:
         """Plain JSON."""
         return json.loads(json.dumps(asdict(self)))
 
+    @classmethod
+    def from_dict(cls, document: dict[str, Any]) -> Job:
+        """Of `to_dict`."""
+        return cls(**{name: _frozen(value) for name, value in document.items()})
+
     @property
     def text(self) -> str:
         """For people: 'KYSe2, 4 atoms, 400 eV, 8×8×8, spin'."""
@@ -120,5 +133,9 @@ class Job:
         return ", ".join([*parts, "relaxed"] if self.relax else parts)
 
 
-def _nested(values: np.ndarray) -> tuple[tuple[float, ...], ...]:
+def _nested(values: NDArray[np.float64]) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(float(v) + 0.0 for v in row) for row in values)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
