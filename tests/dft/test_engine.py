@@ -37,7 +37,7 @@ def interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> N
 
 def test_without_gpaw_the_error_names_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(PYTHON, str(tmp_path / "nowhere"))
-    with pytest.raises(MissingDependencyError, match="nowhere is no file"):
+    with pytest.raises(MissingDependencyError, match="nowhere is no interpreter"):
         gpaw_python()
     monkeypatch.delenv(PYTHON)
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
@@ -110,7 +110,8 @@ def test_two_processes_do_not_calculate_the_same(
 # With GPAW
 
 
-def test_rock_salt(gpaw: Path, calculator: Calculator, job: Job) -> None:
+@pytest.mark.usefixtures("gpaw")
+def test_rock_salt(calculator: Calculator, job: Job) -> None:
     """With a quarter of the plane waves that it needs: a number of the right size, from the real code."""
     (found,) = calculator([job])
     assert found.status == "done", found.text
@@ -119,7 +120,8 @@ def test_rock_salt(gpaw: Path, calculator: Calculator, job: Job) -> None:
     assert found.about["code"].startswith("GPAW")
 
 
-def test_too_little_memory_is_a_status(gpaw: Path, calculator: Calculator, job: Job) -> None:
+@pytest.mark.usefixtures("gpaw")
+def test_too_little_memory_is_a_status(calculator: Calculator, job: Job) -> None:
     (found,) = replace(calculator, memory_gb=0.15)([job])
     assert found.status in ("out of memory", "failed", "killed")
     assert found.energy is None
@@ -130,8 +132,9 @@ def calculates(pid: str) -> bool:
     return command.exists() and "gpaw_process" in command.read_text()
 
 
+@pytest.mark.usefixtures("gpaw")
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-def test_no_process_outlives_a_killed_anchor(gpaw: Path, job: Job, tmp_path: Path) -> None:
+def test_no_process_outlives_a_killed_anchor(job: Job, tmp_path: Path) -> None:
     """Killed in the middle; the next run calculates what is missing."""
     slow = replace(job, mesh=(9, 9, 9), cutoff=400.0)
     (tmp_path / "job.json").write_text(json.dumps(slow.to_dict()))
