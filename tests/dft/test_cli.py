@@ -33,7 +33,7 @@ def test_known_energies_only(file: Path) -> None:
     report = json.loads(result.stdout)
     (row,) = report["structures"]
     assert row["formula"] == "NaCl"
-    assert row["status"] == "not calculated: not a known energy"
+    assert row["status"] == "not calculated: not among the known energies"
     assert row["energy_ev"] is None
     assert len(row["hash"]) == 32
     assert len(report["skipped"]) == 1

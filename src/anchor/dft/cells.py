@@ -46,13 +46,12 @@ class Cell:
                 break
         return int(mesh[0]), int(mesh[1]), int(mesh[2])
 
-    def irreducible(self, mesh: tuple[int, int, int]) -> int:
-        """k-points of the mesh that symmetry and time reversal leave."""
-        crystal = self.crystal
-        mapping, _ = spglib.get_ir_reciprocal_mesh(
-            mesh, (crystal.lattice[0], crystal.frac, crystal.numbers), symprec=1e-3
-        )
-        return len(np.unique(mapping))
+
+def irreducible_points(crystal: Crystals, mesh: tuple[int, int, int]) -> int:
+    """k-points of a mesh that the symmetry of a crystal and time reversal leave."""
+    cell = (crystal.lattice[0], crystal.frac, crystal.numbers)
+    mapping, _ = spglib.get_ir_reciprocal_mesh(mesh, cell, symprec=1e-3)
+    return len(np.unique(mapping))
 
 
 def primitive(crystal: Crystals) -> Cell:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from anchor.chemistry.elements import SYMBOLS
 from anchor.crystals.crystals import Crystals
-from anchor.dft.cells import primitive
+from anchor.dft.cells import irreducible_points, primitive
 from anchor.dft.rules import (
     FROZEN_4F,
     VERSION,
@@ -23,9 +23,9 @@ from anchor.dft.rules import (
     valence_electrons,
 )
 
-SECONDS_PER_UNIT = 1.0
-"""CPU seconds per unit of `Job.cost`, fitted on the energies of benchmarks/dft.py; right within a factor of
-three."""
+START_S, UNIT_S = 3.0, 0.0012
+"""CPU seconds of a start, and per k-point, spin, electron and 1e5 plane-wave units (Å³ eV^1.5): right within
+a factor of three."""
 
 HASHED_DECIMALS = 3
 """Of Å and of fractional coordinates: finer differences change energies by less than 0.1 meV/atom."""
@@ -104,12 +104,12 @@ class Job:
     @property
     def cost(self) -> float:
         """Estimate of the CPU time in seconds: k-points, spins, electrons and plane waves."""
-        cell = primitive(self.crystal)
+        crystal = self.crystal
         electrons = sum(valence_electrons(SYMBOLS[z]) for z in self.numbers)
-        waves = float(cell.crystal.volume[0]) * self.cutoff**1.5 / 1e5
+        waves = float(crystal.volume[0]) * self.cutoff**1.5 / 1e5
         spins = 2 if self.magnetic else 1
-        points = cell.irreducible(self.mesh)
-        return SECONDS_PER_UNIT * (3.0 + 0.0012 * points * spins * electrons * waves)
+        points = irreducible_points(crystal, self.mesh)
+        return START_S + UNIT_S * points * spins * electrons * waves
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
