@@ -7,6 +7,7 @@ from import_graph import GRAPH, SRC
 
 LEAVES = {
     "arrays",
+    "calling",
     "clock",
     "config",
     "devices",
@@ -40,18 +41,22 @@ ALLOWED = {
     "screening": "chemistry hull policy priors reference reward",
     "search":
         "chemistry crystals formats gates hull matching outcomes policy potentials priors reference "
-        "relax reward",
+        "relax reward screening",
     "filling":
-        "chemistry crystals executors hull models outcomes potentials priors reference relax "
-        "screening search",
+        "chemistry crystals executors hull models outcomes potentials priors reference relax screening "
+        "search",
+    "verify":
+        "chemistry crystals executors formats hull matching outcomes potentials priors reference relax "
+        "search",
     "evaluate":
         "chemistry crystals executors formats gates hull matching outcomes policy potentials priors "
         "reference relax reward screening search",
+    "catalogue": "chemistry crystals hull outcomes potentials search",
     "studies": "chemistry policy reward search",
     "report": "crystals outcomes search",
     "cli":
-        "chemistry crystals evaluate filling formats hull models outcomes policy potentials priors "
-        "reference relax report screening search",
+        "catalogue chemistry crystals evaluate executors filling formats hull models outcomes policy "
+        "potentials priors reference relax report screening search verify",
 }  # fmt: skip
 """Folder → folders it may import. A new edge is a decision: make it here."""
 

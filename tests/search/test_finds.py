@@ -17,7 +17,8 @@ from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS
 from anchor.report.html import report_html
 from anchor.search.export import write_finds
 from anchor.search.finds import EACH, Finds, _with_finds, about, choose, choose_known
-from anchor.search.ledger import Ledger, candidates, encode_crystal, finds
+from anchor.search.ledger import Ledger, encode_crystal
+from anchor.search.tables import candidates, finds
 
 CRYSTAL = encode_crystal(
     Crystals(np.array([2]), np.array([11, 17]), np.array([[0, 0, 0], [0.5] * 3]), 4.0 * np.eye(3)[None])
@@ -100,7 +101,8 @@ def test_suspicious_ones_and_rediscoveries_are_listed_apart(ledger: Ledger, tmp_
         "rediscovery": ["Na3Cl"],
     }
     assert found.counts() == {
-        "finds": 1, "on_hull_with_finds": 0, "in_thin_systems": 1, "suspicious": 1, "rediscoveries": 1,
+        "finds": 1, "on_hull_with_finds": 0, "in_thin_systems": 1, "attacked": 0, "verified": 0,
+        "suspicious": 1, "rediscoveries": 1,
     }  # fmt: skip
     assert [row["formula"] for row in ledger.find_rows()] == ["Na2Cl", "NaCl2"]  # exports: no rediscovery
     with write_finds(found, tmp_path).open() as file:
@@ -120,8 +122,10 @@ def test_suspicious_ones_and_rediscoveries_are_listed_apart(ledger: Ledger, tmp_
 
 
 def test_what_is_said_about_a_find() -> None:
-    row = {"suspicious": None, "thin": None, "holes": None, "known_in": "", "space_group_known": None}
+    row: dict[str, Any] = {"suspicious": None, "thin": None, "holes": None, "known_in": "", "why": ""}
+    row["space_group_known"] = None
     assert about(row) == ""
+    assert about({**row, "level": 1, "why": "a lower crystal"}) == "failed level 2: a lower crystal"
     row |= {"thin": "no compound", "holes": "Y2Se3", "known_in": "cod", "space_group_known": False}
     assert about(row) == "thin: no compound; holes: Y2Se3; known in cod, another space group"
 

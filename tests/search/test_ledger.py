@@ -16,7 +16,8 @@ from anchor.errors import AnchorError, InputError
 from anchor.report.html import report_html
 from anchor.search.campaign import Campaign
 from anchor.search.export import export
-from anchor.search.ledger import Ledger, candidates, decode_crystal, encode_crystal, file_system_type
+from anchor.search.ledger import Ledger, decode_crystal, encode_crystal, file_system_type
+from anchor.search.tables import candidates
 
 IDENTITY = {"anchor": "0", "reference": "abc"}
 

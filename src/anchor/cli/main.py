@@ -16,6 +16,7 @@ import typer
 
 try:
     from anchor.cli import (
+        catalogue,
         compare,
         compositions,
         data,
@@ -30,7 +31,9 @@ try:
         prior,
         relax,
         report,
+        screen,
         search,
+        verify,
     )
     from anchor.errors import AnchorError, InputError, Notice
 except KeyboardInterrupt:  # Ctrl-C in the first moment
@@ -44,6 +47,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(catalogue.app, name="catalogue")
 app.add_typer(compositions.app, name="compositions")
 app.add_typer(data.app, name="data")
 app.add_typer(energies.app, name="energies")
@@ -52,9 +56,11 @@ app.add_typer(policy.app, name="policy")
 app.add_typer(prior.app, name="prior")
 app.add_typer(potentials.app, name="potentials")
 app.command()(relax.relax)
+app.command()(screen.screen)
 app.command()(search.search)
 app.command()(search.resume)
 app.command()(search.sample)
+app.command()(verify.verify)
 app.command()(report.report)
 app.command()(export.export)
 app.command()(evaluate.evaluate)

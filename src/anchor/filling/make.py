@@ -129,11 +129,11 @@ class Maker:
             "volume_ok": np.zeros(n, dtype=bool),
         }
         columns["volume_ok"][at] = self.guards.volume_ok(crystals)
+        strict = self.guards.strict_above(crystals, energy[at])
         for name in DATABASES:
             columns[f"above_{name}"] = table.numbers(above(name))
-            strict = np.full(n, np.nan)
-            strict[at] = self.guards.strict_above(name, crystals, energy[at])
-            columns[f"strict_{name}"] = strict
+            columns[f"strict_{name}"] = np.full(n, np.nan)
+            columns[f"strict_{name}"][at] = strict[name]
         return columns
 
 

@@ -17,8 +17,8 @@ from anchor.outcomes.tally import LABELS, Tally
 from anchor.report.crystal_view import crystal_figure
 from anchor.report.curves import CURVE_COLUMNS, campaign_curves
 from anchor.report.figures import entropy_figure, known_figure, rates_figure, reward_figure, time_figure
-from anchor.report.summary import new_tally
-from anchor.search.finds import Finds, about
+from anchor.report.summary import SOURCES, new_tally
+from anchor.search.finds import VERIFIED, Finds, about
 from anchor.search.ledger import Ledger, decode_crystal
 from anchor.writing import OwnFiles, replace_file
 
@@ -115,7 +115,7 @@ def report_html(ledger: Ledger) -> str:
 
 def _entropy(steps: Sequence[dict[str, Any]], config: Config) -> list[str]:
     if config.policy.source != "policy":
-        return [f"<p class=note>Compositions from the untrained source '{config.policy.source}'.</p>"]
+        return [f"<p class=note>Compositions: {SOURCES[config.policy.source]}, nothing is learned.</p>"]
     figure = entropy_figure(steps, config.entropy.target)
     return ["<h2>Entropy and its controller</h2>", _figure(figure)]
 
@@ -145,6 +145,12 @@ def _finds(found: Finds, potential: str) -> str:
         if any(row[ABOVE_WITH_FINDS] is not None for row in found.finds)  # older ledgers do not know
         else ""
     )
+    if counts["attacked"]:
+        held += (
+            f"<p><b>{counts['verified']} of {counts['attacked']}</b> that were attacked passed level "
+            f"{VERIFIED}: 1 hulls, lists and the other finds; 2 other structures of the composition; 3 other "
+            "potentials. The table is ordered by level.</p>"
+        )
     return (
         "<p class=note>The best candidates whose formula is known nowhere, relaxed once more with the cell "
         f"free under {_text(potential)}. Energies above the hull in eV/atom, negative below it: against the "
@@ -155,11 +161,12 @@ def _finds(found: Finds, potential: str) -> str:
 
 def _table(rows: Sequence[dict[str, Any]]) -> str:
     head = (
-        "<tr><th>formula<th>space group<th class=n>E_hull<th class=n>with finds<th class=n>DFT hull"
-        "<th class=n>novelty<th class=n>atoms<th>relaxation<th>known compounds<th>note"
+        "<tr><th class=n>level<th>formula<th>space group<th class=n>E_hull<th class=n>with finds"
+        "<th class=n>DFT hull<th class=n>novelty<th class=n>atoms<th>relaxation<th>known compounds<th>note"
     )
     lines = "".join(
-        f"<tr><td>{_formula(r['formula'])}<td>{_text(r['spacegroup'])}"
+        f"<tr><td class=n>{'–' if r['level'] is None else r['level']}"
+        f"<td>{_formula(r['formula'])}<td>{_text(r['spacegroup'])}"
         f"<td class=n>{_energy(r[ABOVE])}<td class=n>{_energy(r[ABOVE_WITH_FINDS])}"
         f"<td class=n>{_energy(r['energy_above_each_hull_ev_per_atom'].get('dft'))}"
         f"<td class=n>{r['novelty_reference']:.2f}<td class=n>{r['n_atoms']}<td>{_text(r['relaxation'])}"
@@ -173,8 +180,16 @@ def _crystal(row: dict[str, Any]) -> str:
     figure = crystal_figure(decode_crystal(row["crystal"]), size=330)
     return (
         f"<div class=crystal><b>{_formula(row['formula'])}</b> {_text(row['spacegroup'])}, "
-        f"{_energy(row[ABOVE])} eV/atom{_figure(figure)}</div>"
+        f"{_energy(row[ABOVE])} eV/atom{_level(row)}{_figure(figure)}</div>"
     )
+
+
+def _level(row: dict[str, Any]) -> str:
+    """What a find survived, under its name."""
+    if row["level"] is None:
+        return ""
+    words = row["why"] or row["survived"]
+    return f"<div class=note>level {row['level']}: {_text(words)}</div>"
 
 
 def _provenance(identity: dict[str, Any], config: Config) -> str:

@@ -13,14 +13,15 @@ from anchor.errors import AnchorError, InputError
 from anchor.formats import write
 from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS, ENERGY, FIELD_NAMES, FORMATION, above
 from anchor.search.finds import Finds
-from anchor.search.ledger import Ledger, candidates, decode_crystal
+from anchor.search.ledger import Ledger, decode_crystal
 from anchor.search.loggers import METRICS, jsonl_logger
+from anchor.search.tables import candidates
 from anchor.writing import OwnFiles, safe_name
 
 FIND_COLUMNS = (
-    "candidate", "formula", "spacegroup", "spacegroup_number", "n_atoms", ABOVE, ABOVE_WITH_FINDS, FORMATION,
-    ENERGY, "novelty_reference", "bonds_ok", "relaxation", "suspicious", "depth_percentile", "thin",
-    "phases_known", "holes", "known_in", "space_group_known",
+    "candidate", "formula", "level", "why", "spacegroup", "spacegroup_number", "n_atoms", ABOVE,
+    ABOVE_WITH_FINDS, FORMATION, ENERGY, "novelty_reference", "bonds_ok", "relaxation", "suspicious",
+    "depth_percentile", "thin", "phases_known", "holes", "known_in", "space_group_known",
 )  # fmt: skip
 
 
@@ -37,7 +38,8 @@ def export(
         overwrite: Replace a file that exists.
     """
     if which == "finds":
-        rows = [{**row, "relaxed": row["crystal"]} for row in ledger.find_rows()]
+        found = Finds.read(ledger)
+        rows = [{**row, "relaxed": row["crystal"]} for row in (*found.finds, *found.suspicious)]
     elif which == "valid":
         rows = list(ledger.rows(where=candidates.c.valid.is_(True)))
     else:
@@ -50,11 +52,12 @@ def export(
         raise InputError(f"the campaign has no {which} to export", "run it longer, or export --which valid")
     crystals = Crystals.concatenate(decode_crystal(row["relaxed"]) for row in rows)
     ids = [f"anchor-{row.get('candidate', row.get('id'))}" for row in rows]
+    names = (ENERGY, ABOVE, FORMATION, "novelty", "reward", *(["level"] if which == "finds" else []))
     properties = {
         FIELD_NAMES.get(name, name): np.array(
             [np.nan if row[name] is None else row[name] for row in rows], dtype=np.float64
         )
-        for name in (ENERGY, ABOVE, FORMATION, "novelty", "reward")
+        for name in names
     }
     write(path, crystals, ids, properties, overwrite=overwrite)
     return len(rows)
@@ -76,8 +79,8 @@ def write_outputs(ledger: Ledger, folder: Path, finds: Finds) -> dict[str, Path]
 def write_finds(finds: Finds, folder: Path) -> Path:
     """finds.csv and finds/NN-FORMULA.cif: finds, then what is suspicious, then rediscoveries.
 
-    Each lowest energy above the hull first; the column "what" names the group. The CIF files of an earlier
-    call are removed, those of others are not.
+    Each by the level of attacks passed, then lowest energy above the hull first; "what" names the group. The
+    CIF files of an earlier call are removed, those of others are not.
     """
     own = OwnFiles(folder)
     rows = [{"what": what, **row} for what, group in finds.groups().items() for row in group]
