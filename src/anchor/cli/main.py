@@ -20,6 +20,7 @@ try:
         compare,
         compositions,
         data,
+        dft,
         doctor,
         energies,
         evaluate,
@@ -51,6 +52,7 @@ app = typer.Typer(
 app.add_typer(catalogue.app, name="catalogue")
 app.add_typer(compositions.app, name="compositions")
 app.add_typer(data.app, name="data")
+app.add_typer(dft.app, name="dft")
 app.add_typer(energies.app, name="energies")
 app.command("hull")(hull.hull)
 app.add_typer(policy.app, name="policy")
@@ -108,13 +110,15 @@ def run() -> None:
 
 def _tell(error: AnchorError) -> None:
     """An error to whoever asked: a person, or with --json a program."""
+    as_json = "--json" in sys.argv
     try:
-        if "--json" in sys.argv:
+        if as_json:
             print(json.dumps({"error": error.message, "hint": error.hint}))
         sys.stdout.flush()
     except OSError:  # it may be the very cause
         faults.silence_output()
-    if "--json" not in sys.argv:
+        as_json = False
+    if not as_json:
         print(f"error: {error}", file=sys.stderr)
 
 

@@ -26,10 +26,12 @@ from anchor.chemistry.composition import Compositions
 from anchor.chemistry.elements import NUMBER
 from anchor.errors import InputError, MissingDependencyError
 from anchor.paths import BUNDLED
+from anchor.reading import read_json
 from anchor.reference.listed import formula_hash
 from anchor.reference.reference import Reference
 from anchor.screening.evidence import Evidence
 from anchor.screening.nearness import FARTHEST
+from anchor.writing import draft, replace_file
 
 SHIPPED = BUNDLED / "screening" / "chances.json"
 LABELS = BUNDLED / "screening" / "labels.csv"
@@ -111,8 +113,7 @@ class Labels:
 
     def save(self, path: Path) -> None:
         """As CSV; an empty energy is a failure."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w", newline="", encoding="utf-8") as file:
+        with draft(path) as made, made.open("w", newline="", encoding="utf-8") as file:
             out = csv.writer(file, lineterminator="\n")
             out.writerow(COLUMNS)
             for i in range(len(self)):
@@ -210,8 +211,7 @@ class Chances:
         return near, near * expit(columns @ np.array(self.stable))
 
     def save(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+        replace_file(path, json.dumps(asdict(self), indent=1) + "\n")
 
 
 N_FEATURES = 16
@@ -226,7 +226,7 @@ def load_chances(path: Path = SHIPPED) -> Chances:
         raise MissingDependencyError(
             f"there is no file '{path}'", "make it: anchor policy chances --out FILE"
         )
-    values = json.loads(path.read_text(encoding="utf-8"))
+    values = read_json(path, hint="make it: anchor policy chances --out FILE")
     return Chances(tuple(values["metastable"]), tuple(values["stable"]), values["card"])
 
 
