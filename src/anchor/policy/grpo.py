@@ -185,6 +185,7 @@ class Learner:
                 alpha=reward.alpha,
                 weights=reward.weights,
                 subgroup_mask=reward.subgroup_mask,
+                smallest=reward.subgroup_smallest,
             )
             for group in range(config.groups_per_step)
         ]

@@ -18,7 +18,6 @@ large spreads, energies far below the hull. `anchor policy check` then relaxes w
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
@@ -313,11 +312,10 @@ def describe(compositions: Compositions, estimate: Estimate) -> dict[str, Any]:
     }
 
 
-def card_of(data: bytes, settings: FindSettings) -> dict[str, Any]:
+def card_of(settings: FindSettings) -> dict[str, Any]:
     """What belongs on the card of a policy file beside its run and the settings of its training."""
     return {
         "what": "composition policy after a warm start on free rewards",
-        "sha256": hashlib.sha256(data).hexdigest(),
         "find": asdict(settings),
         "threads": torch.get_num_threads(),
     }
