@@ -98,11 +98,13 @@ def make_claims(formulas: Sequence[str], hull: PotentialHull, *, refined: bool) 
 
 def stored(
     context: Context, claims: list[Claim], formulas: list[str], *, thin: bool
-) -> dict[int, list[bool]]:
+) -> dict[int, list[bool | None]]:
     """Whether each claim passes levels 1 and 3, both asked of every claim."""
     verdicts = oracle(claims, context)
     first: list[bool | None] = [bool(verdict.passed) for verdict in verdicts]
-    why = Counter(re.sub(r"[-+]?\d[\d.]*", "…", v.reason).split(":")[0] for v in verdicts if not v.passed)
+    why = Counter(
+        re.sub(r"[-+]?\d[\d.]*", "…", re.split("[:(]", v.reason)[0]).strip() for v in verdicts if not v.passed
+    )
     print("level 1 refuses:", "; ".join(f"{count} {reason}" for reason, count in why.most_common()))
     answers: list[dict[str, Answer]] = [{} for _ in claims]
     for name in OTHERS:

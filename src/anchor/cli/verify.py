@@ -68,7 +68,8 @@ def verify(
         records = attack(context, store, levels, top=top, json=json)
     if ledger is not None and which == "finds":
         _write_again(ledger, what[0])
-    rows = retention(records, levels)
+    new = [record for record in records if not record.claim.known_in]
+    rows = retention(new, levels)
     records = sorted(records, key=lambda r: (-r.level, r.now.above_hull, r.claim.id))
     if json:
         emit({"claims": [_plain(record) for record in records], "levels": as_plain(rows)})
@@ -80,9 +81,11 @@ def verify(
             [r.level, r.name, r.attacked, r.passed, r.failed, r.untried, r.replaced, f"{r.cpu_seconds:.1f}"]
             for r in rows
         ),
-        title="retention",
+        title="retention of new formulas",
     )
-    typer.echo("\n" + "\n".join(in_words(records, rows)))
+    if len(new) < len(records):
+        typer.echo(f"\n{len(records) - len(new)} rediscoveries are not counted")
+    typer.echo("\n".join(in_words(new, rows)))
 
 
 def _claims(

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from anchor.statistics import wilson_interval
 from anchor.verify.claims import Level
 from anchor.verify.run import Record
@@ -67,7 +69,7 @@ def in_words(records: Sequence[Record], rows: Sequence[Survival]) -> list[str]:
     last = rows[-1]
     tried = [r for r in records if r.verdicts and (not r.stands or r.verdicts[-1].level == last.level)]
     kept = sum(record.stands for record in tried)
-    low, high = wilson_interval([kept], [max(len(tried), 1)])
+    low, high = wilson_interval(np.array([kept]), np.array([len(tried)]))
     lines = [
         f"{kept} of {len(tried)} claims survive level {last.level} "
         f"({100 * low[0]:.0f}–{100 * high[0]:.0f} %, 95 % interval)"

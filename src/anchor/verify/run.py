@@ -82,7 +82,7 @@ def verify(
         standing = [record for record in going if level.number > 0 or not record.now.refined]
         if not standing:
             continue
-        shared = {
+        shared: dict[str, object] = {
             "level": [level.number, level.name],
             "settings": level.settings(context),
             "context": context.identity(),

@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError
 from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS, ENERGY, FORMATION
@@ -75,7 +77,8 @@ class FolderStore:
         stored = row["crystal"]
         crystal = None
         if stored is not None:
-            crystal = Crystals([len(stored["numbers"])], stored["numbers"], stored["frac"], stored["lattice"])
+            numbers, frac, lattice = (np.array(stored[name]) for name in ("numbers", "frac", "lattice"))
+            crystal = Crystals(np.array([len(numbers)]), numbers, frac, lattice)
         return _verdict(claim, row, crystal)
 
     def put(self, made: Sequence[tuple[str, str, Verdict]], context: Context) -> None:
@@ -114,7 +117,9 @@ def _row(key: str, origin: str, verdict: Verdict, context: Context) -> dict[str,
 def find_columns(claim: Claim, context: Context) -> dict[str, Any]:
     """Columns of a find (as `anchor.search.finds` has them) that the claim's crystal decides."""
     (facts,) = gather([claim], context)
-    formation = context.hull.calibration.formation_energy(claim.crystal.compositions.amounts, [claim.energy])
+    formation = context.hull.calibration.formation_energy(
+        claim.crystal.compositions.amounts, np.array([claim.energy])
+    )
     return {
         ENERGY: claim.energy * claim.crystal.n_atoms,
         FORMATION: float(formation[0]),
