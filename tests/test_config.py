@@ -177,7 +177,12 @@ def test_the_paper_preset_value_by_value() -> None:
             "fallback": "constant",
             "oxidation_bounds": {},
         },
-        "prior": {"query": "reduced", "candidates": 1, "fallback": "templates"},  # one structure per formula
+        "prior": {  # one structure per formula
+            "query": "reduced",
+            "candidates": 1,
+            "rounds": None,
+            "fallback": "templates",
+        },
         "relax": {
             "potential": "mattersim-1m",
             "cell": False,  # app. D.3: over atomic positions only

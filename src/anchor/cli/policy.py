@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anchor.cli.common import JsonFlag, Seed, emit, print_table
+from anchor.cli.common import JsonFlag, Overwrite, Seed, emit, print_table
 
 if TYPE_CHECKING:
     from anchor.screening.warm_start import Estimator, FindSettings
@@ -46,6 +46,7 @@ def surrogate(
         float | None, typer.Option(min=0, help="Minutes after which to stop; the same command goes on.")
     ] = None,
     seed: Seed = 0,
+    overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
     """Train the composition surrogate on the bundled OQMD energies, or show how good the shipped one is.
@@ -62,6 +63,9 @@ def surrogate(
     from anchor.reference.reference import load_reference
     from anchor.screening.surrogate import Sizes
     from anchor.screening.surrogate_training import Settings, train_surrogate
+    from anchor.search.policy_card import check_policy_place
+
+    check_policy_place(out, overwrite=overwrite)
 
     def tell(done: int, total: int, loss: float) -> None:
         print(f"epoch {done}/{total}, loss {loss:.4f}", file=sys.stderr, flush=True)
@@ -89,9 +93,12 @@ def plausibility(
     out: Annotated[
         Path | None, typer.Option(help="File to fit and write; without it the shipped one is shown.")
     ] = None,
-    n: Annotated[int, typer.Option("-n", min=100, help="Random compositions of each measure.")] = 4000,
+    n: Annotated[
+        int, typer.Option("-n", min=100, max=1_000_000, help="Random compositions of each measure.")
+    ] = 4000,
     surrogate: SurrogateFile = None,
     seed: Seed = 0,
+    overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
     """Fit what tells compounds from random neutral compositions, or show how well the shipped fit does.
@@ -107,7 +114,9 @@ def plausibility(
         from anchor.priors import templates
         from anchor.reference.reference import load_reference
         from anchor.screening.surrogate import SHIPPED, load_surrogate
+        from anchor.writing import check_place
 
+        check_place(out, overwrite=overwrite)
         found = plausible.fit_plausibility(
             load_surrogate(surrogate or SHIPPED),
             dft_hull(),
@@ -126,7 +135,9 @@ def plausibility(
 @app.command("warm-start")
 def warm_start(
     out: Annotated[Path, typer.Option(help="Policy file to write (.safetensors); a card goes beside it.")],
-    structures: Annotated[int, typer.Option("-n", "--structures", min=1, help="Free rollouts.")] = 100_000,
+    structures: Annotated[
+        int, typer.Option("-n", "--structures", min=1, max=100_000_000, help="Free rollouts.")
+    ] = 100_000,
     start_from: Annotated[
         str | None, typer.Option(help="Policy file or campaign to start from; default: untrained.")
     ] = None,
@@ -140,6 +151,7 @@ def warm_start(
     potential: PotentialName = "mattersim-1m",
     set_: Sets = None,
     seed: Seed = 0,
+    overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
     """Train a policy on rewards that cost nothing: charge, surrogate stability, novelty by formula.
@@ -152,8 +164,11 @@ def warm_start(
     from anchor.policy.constraints import Limits
     from anchor.screening import warm_start as free
     from anchor.search.policies import TrainedPolicy, load_trained, searchable_elements, searched_elements
+    from anchor.search.policy_card import check_policy_place
     from anchor.weights import write_json
+    from anchor.writing import replace_file
 
+    check_policy_place(out, overwrite=overwrite)
     config = free.warm_start_config(
         structures=structures, seed=seed, potential=potential, overrides=set_ or ()
     )
@@ -181,8 +196,7 @@ def warm_start(
     )
     trained = TrainedPolicy(str(out), policy, config, searched_elements(config))
     data = weights.save(policy, settings=trained.settings())
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_bytes(data)
+    replace_file(out, data)
     card = {"command": _command(), "seed": seed, **free.card_of(data, settings), **trained.settings()}
     card |= {**origin, "run": run}
     write_json(out.with_suffix(".json"), card)
@@ -196,7 +210,7 @@ def warm_start(
 @app.command()
 def describe(
     policy: Annotated[str, typer.Argument(help="Policy file, campaign folder, or 'default'.")] = "default",
-    n: Annotated[int, typer.Option("-n", min=1, help="Compositions to draw.")] = 2000,
+    n: Annotated[int, typer.Option("-n", min=1, max=1_000_000, help="Compositions to draw.")] = 2000,
     surrogate: SurrogateFile = None,
     plausibility: PlausibilityFile = None,
     seed: Seed = 0,
@@ -225,7 +239,7 @@ def describe(
 @app.command()
 def check(
     policies: Annotated[list[str], typer.Argument(help="Policy files, campaign folders, or 'default'.")],
-    n: Annotated[int, typer.Option("-n", min=1, help="Compositions from every source.")] = 64,
+    n: Annotated[int, typer.Option("-n", min=1, max=1_000_000, help="Compositions from every source.")] = 64,
     sources: Annotated[
         bool, typer.Option(help="Check the untrained sources on the same terms as well.")
     ] = True,
@@ -294,6 +308,7 @@ def check(
 def save(
     campaign: Annotated[str, typer.Argument(help="Folder of a campaign, ledger file or database URL.")],
     out: Annotated[Path, typer.Option(help="Policy file to write (.safetensors); a card goes beside it.")],
+    overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
     """Write the policy a campaign has learned to a file, with a card: settings, counts, what it started from.
@@ -301,8 +316,9 @@ def save(
     Example: anchor policy save runs/mine --out mine.safetensors
     """
     from anchor.search.ledger import Ledger
-    from anchor.search.policy_card import save_policy
+    from anchor.search.policy_card import check_policy_place, save_policy
 
+    check_policy_place(out, overwrite=overwrite)
     card = save_policy(Ledger.open(campaign), out, command=_command())
     if json:
         emit(card)

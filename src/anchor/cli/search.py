@@ -35,6 +35,8 @@ VerifyCount = Annotated[
     int,
     typer.Option("--verify", min=0, help="Best finds to attack up to other potentials; more: anchor verify."),
 ]
+MOST = 100_000_000
+"""Structures of a campaign, as in the configuration."""
 FindsCount = Annotated[
     int, typer.Option("--finds", min=0, help="Best candidates to relax to the end and write.")
 ]
@@ -45,7 +47,9 @@ def search(
     config: ConfigFile = None,
     preset: Preset = "quick",
     set_: Sets = None,
-    structures: Annotated[int | None, typer.Option("-n", "--structures", help="Compositions to try.")] = None,
+    structures: Annotated[
+        int | None, typer.Option("-n", "--structures", min=1, max=MOST, help="Compositions to try.")
+    ] = None,
     elements: Symbols = None,
     exclude: Symbols = None,
     must_contain: Symbols = None,
@@ -56,7 +60,7 @@ def search(
         str | None,
         typer.Option(help="Who proposes: policy, or the untrained random or neutral, for comparison."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of every random draw.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of every random draw.")] = None,
     finds: FindsCount = 20,
     verify: VerifyCount = 12,
     ledger: Annotated[
@@ -88,19 +92,26 @@ def search(
         return
     from anchor.search.campaign import Campaign
     from anchor.search.loggers import check_loggers
+    from anchor.writing import check_place
 
     check_loggers(loaded.config.run.loggers)
+    if out is not None:
+        check_place(out, folder=True)
     folder = out or Path("runs") / datetime.now().strftime("%Y%m%d-%H%M%S")
     _say("loading prior, potential, hull …", json)
     campaign = Campaign.start(loaded.config, ledger or folder)
     _say(f"campaign in {folder}: {loaded.config.run.structures} structures", json)
-    _run(campaign, folder, ledger, loaded.config.run.structures, finds, verify, json)
+    with campaign.ledger.alone():
+        _run(campaign, folder, ledger, loaded.config.run.structures, finds, verify, json)
 
 
 def resume(
     folder: Annotated[Path, typer.Argument(help="Folder of the campaign.")],
     structures: Annotated[
-        int | None, typer.Option("-n", "--structures", help="New total budget; default: the campaign's own.")
+        int | None,
+        typer.Option(
+            "-n", "--structures", min=1, max=MOST, help="New total budget; default: the campaign's own."
+        ),
     ] = None,
     finds: FindsCount = 20,
     verify: VerifyCount = 12,
@@ -121,12 +132,13 @@ def resume(
     campaign = Campaign.resume(ledger or folder, accept_changes=accept_changes)
     budget = structures or campaign.config.run.structures
     _say(f"going on from {campaign.structures} of {budget} structures", json)
-    _run(campaign, folder, ledger, budget, finds, verify, json)
+    with campaign.ledger.alone():
+        _run(campaign, folder, ledger, budget, finds, verify, json)
 
 
 def sample(
     policy: Annotated[str, typer.Argument(help="Campaign folder, policy file, or 'default'.")] = "default",
-    n: Annotated[int, typer.Option("-n", min=1, help="How many compositions.")] = 20,
+    n: Annotated[int, typer.Option("-n", min=1, max=1_000_000, help="How many compositions.")] = 20,
     elements: Symbols = None,
     exclude: Symbols = None,
     must_contain: Symbols = None,
@@ -179,7 +191,8 @@ def _run(
     from anchor.report.html import write_report
     from anchor.search.export import write_outputs
     from anchor.search.finds import Finds, refine
-    from anchor.search.loggers import jsonl_logger, make_loggers
+    from anchor.search.loggers import METRICS, jsonl_logger, make_loggers
+    from anchor.writing import OwnFiles
 
     tally = Tally(campaign.config.evaluation)
     view = LiveView(tally, budget, quiet=json).recall(campaign.ledger.rows(TALLY_COLUMNS))
@@ -202,7 +215,7 @@ def _run(
         with view:
             watchers: list[Callable[[StepReport], None]] = [
                 view,
-                jsonl_logger(campaign.ledger, folder / "metrics.jsonl"),
+                jsonl_logger(campaign.ledger, OwnFiles(folder).growing(METRICS)),
                 *make_loggers(campaign.config.run.loggers, folder),
             ]
             campaign.run(
@@ -221,7 +234,7 @@ def _run(
         _say(f"attacking the best {min(verify, len(found.finds))} finds …", json)
         found = _attacked(campaign, verify, json)
     files = write_outputs(campaign.ledger, folder, found)
-    files["report"] = write_report(campaign.ledger, folder / "report.html")
+    files["report"] = write_report(campaign.ledger, folder / "report.html", own=True)
     if json:
         emit(
             {

@@ -31,6 +31,7 @@ from anchor.screening.surrogate import (
     save_surrogate,
 )
 from anchor.weights import read, write, write_json
+from anchor.writing import replace_file
 
 WITHIN_ONE = math.erf(1 / math.sqrt(2))
 """Fraction of a normal distribution within one standard deviation."""
@@ -275,7 +276,7 @@ def train_surrogate(
         "threads": torch.get_num_threads(),
         "errors": errors(members, examples.of_split("test"), floor=floor, scale=scale),
     }
-    out.write_bytes(save_surrogate(members, sizes, floor=floor, scale=scale, card=card))
+    replace_file(out, save_surrogate(members, sizes, floor=floor, scale=scale, card=card))
     write_json(out.with_suffix(".json"), card)
     state.unlink(missing_ok=True)
     return card
