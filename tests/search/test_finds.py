@@ -130,7 +130,7 @@ def test_what_is_said_about_a_find() -> None:
 
 
 def test_finds_are_ordered_by_the_level_that_they_passed(ledger: Ledger, tmp_path: Path) -> None:
-    """What attacks said is shown, a lower crystal takes a find's place, one on another crystal says nothing."""
+    """What attacks said is shown, a lower crystal takes its place, one on another says nothing."""
     ledger.store_finds([find(1, -0.4), find(2, -0.2), find(5, -0.1)])
     rows = {row["candidate"]: row for row in ledger.find_rows()}
     lower = decode_crystal(rows[2]["crystal"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +11,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from anchor.crystals.crystals import Crystals
-from anchor.errors import AnchorError
 from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS, ENERGY, FORMATION
 from anchor.search.finds import EACH
 from anchor.search.ledger import Ledger, decode_crystal, encode_crystal
 from anchor.verify.claims import Claim, Context, Verdict
 from anchor.verify.oracle import gather
+from anchor.writing import replace_file, safe_name
 
 
 class Store(Protocol):
@@ -60,12 +59,6 @@ class FolderStore:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise AnchorError(
-                f"the folder '{folder}' cannot be made: {error}", "choose another --out"
-            ) from error
 
     def get(self, claim: Claim, level: int, key: str) -> Verdict | None:
         path = self._path(claim.id, level)
@@ -91,13 +84,11 @@ class FolderStore:
                     "frac": crystal.frac.tolist(),
                     "lattice": crystal.lattice[0].tolist(),
                 }
-            path = self._path(verdict.claim, verdict.level)
-            partial = path.with_suffix(".partial")
-            partial.write_text(json.dumps(row, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-            partial.replace(path)
+            text = json.dumps(row, indent=1, ensure_ascii=False) + "\n"
+            replace_file(self._path(verdict.claim, verdict.level), text)
 
     def _path(self, claim: str, level: int) -> Path:
-        return self._folder / f"{re.sub(r'[^A-Za-z0-9._-]+', '-', claim)}-level-{level}.json"
+        return self._folder / f"{safe_name(claim)}-level-{level}.json"
 
 
 def _row(key: str, origin: str, verdict: Verdict, context: Context) -> dict[str, Any]:
