@@ -12,9 +12,7 @@ Nothing is fitted or chosen by the outcome. With a FOLDER, verdicts are kept the
 """
 
 import argparse
-import re
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +32,7 @@ from anchor.verify.levels import load_levels
 from anchor.verify.loading import load_judge
 from anchor.verify.oracle import oracle
 from anchor.verify.other_potentials import OTHERS, Answer, judged
+from anchor.verify.retention import kinds
 from anchor.verify.run import Record, verify
 from anchor.verify.stores import FolderStore
 
@@ -102,10 +101,8 @@ def stored(
     """Whether each claim passes levels 1 and 3, both asked of every claim."""
     verdicts = oracle(claims, context)
     first: list[bool | None] = [bool(verdict.passed) for verdict in verdicts]
-    why = Counter(
-        re.sub(r"[-+]?\d[\d.]*", "…", re.split("[:(]", v.reason)[0]).strip() for v in verdicts if not v.passed
-    )
-    print("level 1 refuses:", "; ".join(f"{count} {reason}" for reason, count in why.most_common()))
+    why = kinds(verdict for verdict in verdicts if not verdict.passed)
+    print("level 1 refuses:", "; ".join(f"{count} {reason}" for reason, count in why))
     answers: list[dict[str, Answer]] = [{} for _ in claims]
     for name in OTHERS:
         _, energy = lowest_crystals(name, formulas)

@@ -95,6 +95,7 @@ def _claims(
     from anchor.search.ledger import Ledger
     from anchor.verify.intake import campaign_context, files_context
     from anchor.verify.stores import FolderStore, LedgerStore
+    from anchor.writing import check_place
 
     if is_campaign(what[0]):
         if len(what) > 1:
@@ -108,9 +109,9 @@ def _claims(
                 "run it longer; finds are refined at the end of anchor search and anchor resume",
             )
         return context, LedgerStore(ledger), ledger
-    files = [Path(name) for name in what]
-    context = files_context(files, executor, potential=potential, seed=seed)
-    return context, FolderStore(out or Path("verdicts")), None
+    place = check_place(out or Path("verdicts"), folder=True)
+    context = files_context([Path(name) for name in what], executor, potential=potential, seed=seed)
+    return context, FolderStore(place), None
 
 
 def is_campaign(place: str) -> bool:
