@@ -74,9 +74,15 @@ class Policy(Section):
     state_dim: int = Field(32, ge=1, description="state dim, projected sub-group summary (eq:state)")
     hidden_dim: int = Field(256, ge=1, description="hidden dim, width of each head's MLP")
     element_embedding: int = Field(32, ge=1, description="element embedding")
-    source: Literal["policy", "random", "neutral"] = Field(
+    heads: Literal["paper", "informed"] = Field(
+        "paper",
+        description="of an untrained policy (a file has its own): the paper's, or heads that know how many "
+        "elements are to come and draw counts one after another (ours)",
+    )
+    source: Literal["policy", "screened", "random", "neutral"] = Field(
         "policy",
-        description="who proposes: the policy, or an untrained source (app:composition_ladder), not learning",
+        description="who proposes: the policy; or, not learning, the screened ranking (ours) or an untrained "
+        "source (app:composition_ladder)",
     )
     start_from: str | None = Field(
         None, description="weights to start from: a file, 'default' for the shipped policy"
@@ -168,8 +174,14 @@ class Reward(Section):
     )
     weights: tuple[float, ...] | None = Field(None, description="fixed w instead of Dirichlet draws")
     count_bonus: Annotated[float, Field(ge=0)] = Field(1.0, description="λ_c, count bonus; 0 switches it off")
+    stability_width: Positive = Field(
+        1.0, description="E_hull at which the stability score reaches 0, eV/atom (ours; the paper has 1)"
+    )
     invalid: Annotated[float, Field(lt=0)] = Field(-0.2, description="r_inv, reward of an invalid structure")
     subgroup_mask: bool = Field(True, description="draw an element sub-group for each rollout (eq:subgroup)")
+    subgroup_smallest: int = Field(
+        0, ge=0, le=84, description="fewest elements of a sub-group (ours); 0: the largest k, as in the paper"
+    )
     struct_bandwidth: Positive | None = Field(
         None, description="bandwidth of K_struct; none: calibrated on the reference (the paper gives none)"
     )
@@ -324,11 +336,27 @@ class Config(Section):
 
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
-    # What `make search` runs: three to four minutes on two cores.
+    # What `make search` runs: the screened ranking, a few minutes on two cores. With `--source policy` the
+    # shipped policy proposes and learns.
     "quick": {
-        "run": {"structures": 3200},
+        "run": {"structures": 960},
+        "policy": {"source": "screened", "start_from": "default"},
+        "prior": {"query": "free", "candidates": 2},
+    },
+    # A longer search that climbs: with the paper's α and width little of the spread of rewards inside a group
+    # comes from stability, and its controller pulls a fitted policy apart (docs/policy.md).
+    "climb": {
+        "run": {"structures": 20_000},
         "policy": {"start_from": "default"},
         "prior": {"query": "free", "candidates": 2},
+        "grpo": {"groups_per_step": 4, "learning_rate": 3e-4},
+        "reward": {
+            "alpha": [6.0, 2.0, 1.0, 1.0],
+            "stability_width": 0.3,
+            "count_bonus": 0.5,
+            "subgroup_smallest": 30,
+        },
+        "entropy": {"base": 2e-3, "minimum": 0.0, "maximum": 1e-2, "target": 0.3},
     },
     # The paper to the letter where our defaults are faster: order of evaluation, optimiser, prior query.
     "paper": {

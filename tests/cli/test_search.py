@@ -73,7 +73,7 @@ def test_print_config_names_sources() -> None:
     result = RUNNER.invoke(app, ["search", "--print-config", "--set", "grpo.group_size=16"])
     assert result.exit_code == 0
     assert "group_size: 16  # --set" in result.output
-    assert "structures: 3200  # preset quick" in result.output
+    assert "structures: 960  # preset quick" in result.output
 
 
 def test_options_reach_the_configuration_as_they_are_and_name_themselves() -> None:

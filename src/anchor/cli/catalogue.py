@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anchor.cli.common import JsonFlag, emit, print_table
+from anchor.cli.common import JsonFlag, command_line, emit, print_table
 from anchor.errors import InputError
 
 if TYPE_CHECKING:
@@ -165,7 +163,7 @@ def build(
         raise InputError(f"'{out}' does not end in .npz")
     if out.exists() and not overwrite:
         raise InputError(f"'{out}' exists", "give another name, or --overwrite")
-    made = build_catalogue(campaigns, most=most, command=shlex.join(["anchor", *sys.argv[1:]]))
+    made = build_catalogue(campaigns, most=most, command=command_line())
     out.parent.mkdir(parents=True, exist_ok=True)
     save_catalogue(out, made)
     emit({"file": out, **made.counts()}) if json else print_table(["what", "count"], made.counts().items())

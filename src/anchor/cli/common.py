@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, TypeVar
@@ -16,6 +17,11 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that
 Seed = Annotated[
     int, typer.Option("--seed", min=0, help="Seed of every random draw: same seed, same result.")
 ]
+
+
+def command_line() -> str:
+    """The command as typed, for cards."""
+    return shlex.join(["anchor", *sys.argv[1:]])
 
 
 def emit(document: Any) -> None:

@@ -58,7 +58,10 @@ def search(
     counts: Counts = None,
     source: Annotated[
         str | None,
-        typer.Option(help="Who proposes: policy, or the untrained random or neutral, for comparison."),
+        typer.Option(
+            help="Who proposes: screened (the ranking of `anchor screen`), policy (it learns), or the "
+            "untrained random or neutral, for comparison."
+        ),
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of every random draw.")] = None,
     finds: FindsCount = 20,
@@ -83,7 +86,7 @@ def search(
     """
     from anchor.config import load_config
 
-    limits = _limits(elements, exclude, must_contain, k, max_atoms, counts)
+    limits = action_space(elements, exclude, must_contain, k, max_atoms, counts)
     values = {"run.structures": structures, "run.seed": seed, "policy.source": source}
     values |= {f"action_space.{name}": value for name, value in limits.items()}
     loaded = load_config(config, preset=preset, overrides=set_ or (), values=values)
@@ -158,7 +161,7 @@ def sample(
     from anchor.reference.reference import load_reference
     from anchor.search.policies import load_trained
 
-    limits = _limits(elements, exclude, must_contain, k, max_atoms, counts)
+    limits = action_space(elements, exclude, must_contain, k, max_atoms, counts)
     compositions = load_trained(policy).within(limits).draw(n, seed=seed)
     reference, neutral = load_reference(), is_neutral(compositions)
     rows: list[dict[str, Any]] = [
@@ -250,9 +253,9 @@ def _run(
     _summary(campaign, folder, tally, found)
     goal = budget if campaign.structures < budget else 2 * tally.proposed
     place = ledger or folder
-    policy = "default" if campaign.config.policy.source != "policy" else place
+    learned = f"  anchor sample {place} -n 100\n" if campaign.config.policy.source == "policy" else ""
     typer.echo(
-        f"\nnext:\n  anchor sample {policy} -n 100\n  {again} -n {goal}\n"
+        f"\nnext:\n{learned}  {again} -n {goal}\n"
         f"  anchor verify {place} --level 5\n"
         f"  anchor export {place} --format extxyz --out {folder / 'finds.extxyz'}"
     )
@@ -328,7 +331,7 @@ def _brief(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _limits(
+def action_space(
     elements: str | None,
     exclude: str | None,
     must_contain: str | None,

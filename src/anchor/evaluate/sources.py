@@ -1,6 +1,7 @@
 """Where compositions and structures to be evaluated come from.
 
     find_source(["default"])                    a policy: campaign folder, .safetensors file, 'default'
+    find_source(["screened"])                   the ranking of `anchor screen`, the best first
     find_source(["random"]), ["neutral:flat"]   the untrained sources of the paper and their measures
     find_source(["formulas:LiFePO4,NaCl"])      formulas, or a file of them
     find_source(["compositions-of:mg.extxyz"])  structures stripped to their compositions ("→ CSP")
@@ -31,16 +32,19 @@ from anchor.arrays import content_hash
 from anchor.chemistry.composition import Composition, Compositions, parse_formula
 from anchor.chemistry.elements import SYMBOLS, VOCABULARY
 from anchor.chemistry.spaces import MEASURES, sample_neutral, sample_random
+from anchor.config import load_config
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError, nearest
 from anchor.evaluate.store import Store
 from anchor.formats import load
 from anchor.outcomes.table import Outcomes
+from anchor.policy.constraints import Limits
 from anchor.random import generator
 from anchor.reading import plain_file
 from anchor.reference.reference import load_reference
+from anchor.screening.order import order_identity, screened_order
 from anchor.search.ledger import Ledger, decode_crystal
-from anchor.search.policies import TrainedPolicy, load_trained
+from anchor.search.policies import TrainedPolicy, load_trained, searchable_elements
 
 CAMPAIGN_SETS = ("finds", "generated", "relaxed")
 
@@ -87,6 +91,8 @@ def find_source(
     head, _, tail = text.partition(":")
     if head in MEASURES:
         return untrained(head, tail or MEASURES[head][0], tuple(elements or VOCABULARY))
+    if text == "screened":
+        return screened(elements)
     if head == "formulas":
         return formulas(tail)
     if head == "compositions-of":
@@ -103,7 +109,7 @@ def find_source(
         return policy(text, elements=elements)
     if folder.exists() or folder.suffix.lower() in FILES:
         return structures([folder], each_a_seed=each_a_seed)
-    names = [*MEASURES, "default", "self-test", "formulas:…", "compositions-of:…"]
+    names = [*MEASURES, "screened", "default", "self-test", "formulas:…", "compositions-of:…"]
     raise InputError(f"there is no source '{text}', and no such file", nearest(text, names))
 
 
@@ -144,6 +150,24 @@ def untrained(name: str, measure: str, elements: tuple[str, ...]) -> Source:
 
     identity = {"source": name, "measure": measure, "elements": list(elements)}
     return Source(f"{name} ({measure})", "compositions", draw, identity)
+
+
+def screened(elements: Sequence[str] | None) -> Source:
+    """The ranking of formulas by the free estimate: seed 0 is its best n, seed 1 the next n, and so on.
+
+    Of the elements that can be searched, unless others are given.
+    """
+    config = load_config().config
+    allowed = tuple(elements or searchable_elements(config))
+    limits = Limits.from_config(config.action_space, searchable=allowed)
+
+    def draw(seed: int, n: int | None) -> Outcomes:
+        size = _count(n)
+        order = screened_order(limits, (seed + 1) * size)
+        return _proposed(order.compositions[seed * size : (seed + 1) * size])
+
+    identity = {"source": "screened", "elements": list(allowed), "order": order_identity(limits)}
+    return Source("screened", "compositions", draw, identity)
 
 
 def policy(text: str, *, elements: Sequence[str] | None) -> Source:

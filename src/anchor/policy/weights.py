@@ -17,6 +17,8 @@ from anchor.policy.network import CompositionPolicy
 from anchor.weights import pack, unpack
 
 FORMAT = "anchor-policy-1"
+SIZES = {"state_dim", "hidden_dim", "element_embedding", "heads"}
+"""Settings that decide which weights there are; older files lack `heads`."""
 MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 """Adam's memory of each parameter."""
 
@@ -88,7 +90,7 @@ def _card(policy: CompositionPolicy) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "n_objectives": policy.n_objectives,
-        "sizes": policy.config.model_dump(include={"state_dim", "hidden_dim", "element_embedding"}),
+        "sizes": policy.config.model_dump(include=SIZES),
         "vocabulary": " ".join(VOCABULARY),
         "descriptors": hashlib.sha256(element_features().tobytes()).hexdigest(),
     }

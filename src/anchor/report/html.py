@@ -17,7 +17,7 @@ from anchor.outcomes.tally import LABELS, Tally
 from anchor.report.crystal_view import crystal_figure
 from anchor.report.curves import CURVE_COLUMNS, campaign_curves
 from anchor.report.figures import entropy_figure, known_figure, rates_figure, reward_figure, time_figure
-from anchor.report.summary import new_tally
+from anchor.report.summary import SOURCES, new_tally
 from anchor.search.finds import VERIFIED, Finds, about
 from anchor.search.ledger import Ledger, decode_crystal
 from anchor.writing import OwnFiles, replace_file
@@ -115,7 +115,7 @@ def report_html(ledger: Ledger) -> str:
 
 def _entropy(steps: Sequence[dict[str, Any]], config: Config) -> list[str]:
     if config.policy.source != "policy":
-        return [f"<p class=note>Compositions from the untrained source '{config.policy.source}'.</p>"]
+        return [f"<p class=note>Compositions: {SOURCES[config.policy.source]}, nothing is learned.</p>"]
     figure = entropy_figure(steps, config.entropy.target)
     return ["<h2>Entropy and its controller</h2>", _figure(figure)]
 
