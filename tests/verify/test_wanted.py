@@ -74,6 +74,11 @@ def test_the_hole_beside_a_find_is_wanted_first() -> None:
     assert not deep  # nothing is low enough to break that
 
 
+def test_an_element_needs_no_competitor() -> None:
+    hull = Hull(Phases.from_formulas(["Li"], [0.0]), HullIdentity("small"))
+    assert wanted(composition_matrix(["Li"])[0], {"oqmd": -0.1}, {"oqmd": hull}, 5) == []
+
+
 def test_common_stoichiometries_are_shares() -> None:
     for k, share in SHARES.items():
         found = known_stoichiometries(k, share)

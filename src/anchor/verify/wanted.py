@@ -116,6 +116,8 @@ def wanted(
         most: At most so many.
     """
     system = np.flatnonzero(fractions).tolist()
+    if len(system) < 2:
+        return []  # an element has no decomposition
     target = fractions[system]
     asked = _compositions(system)
     amounts = asked.amounts[:, system]
