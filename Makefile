@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: env search test test-fast lint format bench docs clean
+.PHONY: env search test test-fast test-dft lint format bench docs clean
 
 env: $(VENV)/.done
 
@@ -25,6 +25,11 @@ test: env
 
 test-fast: env
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+
+# GPAW is GPL and needs a compiler: only this target installs it. The tests run without it, too, and skip.
+test-dft: env
+	CC=g++ $(BIN)/pip install -q -c constraints.txt -e ".[dft]"
+	$(BIN)/python -m pytest tests/dft
 
 lint: env
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format . && $(BIN)/mypy

@@ -126,6 +126,7 @@ def test_the_paper_preset_value_by_value() -> None:
             "state_dim": 32,
             "hidden_dim": 256,
             "element_embedding": 32,
+            "heads": "paper",
             "source": "policy",
             "start_from": None,
         },
@@ -154,6 +155,8 @@ def test_the_paper_preset_value_by_value() -> None:
             "alpha": (1.0, 4.0, 1.0, 1.0),
             "weights": None,
             "count_bonus": 1.0,
+            "stability_width": 1.0,
+            "subgroup_smallest": 0,
             "invalid": -0.2,
             "subgroup_mask": True,
             "struct_bandwidth": None,  # the paper gives none: calibrated on the reference
@@ -177,7 +180,12 @@ def test_the_paper_preset_value_by_value() -> None:
             "fallback": "constant",
             "oxidation_bounds": {},
         },
-        "prior": {"query": "reduced", "candidates": 1, "fallback": "templates"},  # one structure per formula
+        "prior": {  # one structure per formula
+            "query": "reduced",
+            "candidates": 1,
+            "rounds": None,
+            "fallback": "templates",
+        },
         "relax": {
             "potential": "mattersim-1m",
             "cell": False,  # app. D.3: over atomic positions only

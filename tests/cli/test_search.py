@@ -16,6 +16,7 @@ TINY = [
     "--preset", "default", "-n", "8", "--elements", "Na,Mg,Cl,F", "--k", "2", "--max-atoms", "5",
     "--seed", "1",
     "--set", "grpo.group_size=8", "--set", "relax.max_steps=3", "--set", "run.workers=1", "--finds", "2",
+    "--verify", "0",
 ]  # fmt: skip
 
 
@@ -72,7 +73,7 @@ def test_print_config_names_sources() -> None:
     result = RUNNER.invoke(app, ["search", "--print-config", "--set", "grpo.group_size=16"])
     assert result.exit_code == 0
     assert "group_size: 16  # --set" in result.output
-    assert "structures: 3200  # preset quick" in result.output
+    assert "structures: 960  # preset quick" in result.output
 
 
 def test_options_reach_the_configuration_as_they_are_and_name_themselves() -> None:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -202,6 +203,22 @@ def test_a_prior_that_learns_is_noticed(config: Config, environment: Environment
     changed = replace(environment, prior=learning, realiser=realiser)
     with pytest.raises(AnchorError, match="the prior changed"):
         Campaign.start(config, tmp_path, environment=changed).run(8)
+
+
+def test_untrained_heads_are_named_unless_the_budget_is_the_papers(
+    environment: Environment, tmp_path: Path
+) -> None:
+    def told(folder: str, *overrides: str) -> list[str]:
+        config = load_config(overrides=[*SETTINGS, *overrides]).config
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            Campaign.start(config, tmp_path / folder, environment=environment)
+        return [str(w.message) for w in caught if "untrained" in str(w.message)]
+
+    assert "policy.start_from=default" in told("small")[0]
+    assert not told("paper", "run.structures=100000")
+    assert not told("shipped", "policy.start_from=default")
+    assert not told("neutral", "policy.source=neutral")
 
 
 def test_impossible_requests_are_refused(environment: Environment, tmp_path: Path) -> None:

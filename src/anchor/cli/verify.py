@@ -71,7 +71,8 @@ def verify(
         records = attack(context, store, levels, top=top, json=json)
     if ledger is not None and which == "finds":
         _write_again(ledger, what[0])
-    rows = retention(records, levels)
+    new = [record for record in records if not record.claim.known_in]
+    rows = retention(new, levels)
     records = sorted(records, key=lambda r: (-r.level, r.now.above_hull, r.claim.id))
     if json:
         emit({"claims": [_plain(record) for record in records], "levels": as_plain(rows)})
@@ -84,9 +85,11 @@ def verify(
             [r.level, r.name, r.attacked, r.passed, r.failed, r.untried, r.replaced, f"{r.cpu_seconds:.1f}"]
             for r in rows
         ),
-        title="retention",
+        title="retention of new formulas",
     )
-    typer.echo("\n" + "\n".join(in_words(records, rows)))
+    if len(new) < len(records):
+        typer.echo(f"\n{len(records) - len(new)} rediscoveries are not counted")
+    typer.echo("\n".join(in_words(new, rows)))
 
 
 def _claims(
@@ -96,6 +99,7 @@ def _claims(
     from anchor.search.ledger import Ledger
     from anchor.verify.intake import campaign_context, files_context
     from anchor.verify.stores import FolderStore, LedgerStore
+    from anchor.writing import check_place
 
     if is_campaign(what[0]):
         if len(what) > 1:
@@ -109,9 +113,9 @@ def _claims(
                 "run it longer; finds are refined at the end of anchor search and anchor resume",
             )
         return context, LedgerStore(ledger), ledger
-    files = [Path(name) for name in what]
-    context = files_context(files, executor, potential=potential, seed=seed)
-    return context, FolderStore(out or Path("verdicts")), None
+    place = check_place(out or Path("verdicts"), folder=True)
+    context = files_context([Path(name) for name in what], executor, potential=potential, seed=seed)
+    return context, FolderStore(place), None
 
 
 def is_campaign(place: str) -> bool:

@@ -36,6 +36,7 @@ from anchor.priors.base import Prior
 from anchor.priors.registry import load_prior
 from anchor.reference.reference import load_reference
 from anchor.relax.parallel import Relaxer
+from anchor.writing import replace_file
 
 CHUNK = 192
 """Formulas made together: seconds of work, and enough to keep several processes busy."""
@@ -170,8 +171,8 @@ class Run:
                 )
             return cls(folder)
         (folder / CHUNKS).mkdir(parents=True, exist_ok=True)
-        (folder / FORMULAS).write_text("\n".join(formulas()) + "\n", encoding="utf-8")
-        path.write_text(json.dumps(plan, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        replace_file(folder / FORMULAS, "\n".join(formulas()) + "\n")
+        replace_file(path, json.dumps(plan, indent=1, sort_keys=True) + "\n")
         return cls(folder)
 
     @property
@@ -202,9 +203,7 @@ class Run:
                     return
                 start = time.monotonic()
                 arrays = maker(formulas[number * CHUNK : (number + 1) * CHUNK], number)
-                partial = path.with_suffix(".partial.npz")
-                save_arrays(partial, arrays)
-                partial.replace(path)
+                save_arrays(path, arrays)
                 with (self.folder / TIMES).open("a", encoding="utf-8") as file:  # chunks repeat, times do not
                     file.write(f"{number} {time.monotonic() - start:.2f}\n")
                 yield number, arrays

@@ -8,6 +8,7 @@ from functools import partial
 from anchor.errors import InputError
 from anchor.verify.claims import Level
 from anchor.verify.competitors import Competitors
+from anchor.verify.dft_level import RealDft
 from anchor.verify.dynamics import Dynamics
 from anchor.verify.oracle import Oracle
 from anchor.verify.other_potentials import OtherPotentials
@@ -21,6 +22,7 @@ LEVELS: dict[int, Callable[[], Level]] = {
     3: OtherPotentials,
     4: Competitors,
     5: Dynamics,
+    6: RealDft,
 }
 
 
