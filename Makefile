@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: env search test test-fast test-dft lint format bench docs clean
+.PHONY: env search test test-fast test-dft faults lint format bench docs clean
 
 env: $(VENV)/.done
 
@@ -30,6 +30,11 @@ test-fast: env
 test-dft: env
 	CC=g++ $(BIN)/pip install -q -c constraints.txt -e ".[dft]"
 	$(BIN)/python -m pytest tests/dft
+
+# Needs to mount small file systems (root): wrong command lines, then ten processor minutes of bad days.
+faults: env
+	$(BIN)/python tests/faults/bad_lines.py
+	$(BIN)/python tests/faults/campaigns.py --minutes 10
 
 lint: env
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format . && $(BIN)/mypy

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anchor.errors import AnchorError, MissingDependencyError
+from anchor.errors import InputError, MissingDependencyError
 from anchor.writing import draft
 
 Arrays = Mapping[str, NDArray]
@@ -35,7 +35,7 @@ def load_arrays(path: Path) -> dict[str, NDArray]:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise AnchorError(f"{path} is damaged: {error}", "of what ships: install anchor again") from None
+        raise InputError(f"{path} is damaged: {error}", "of what ships: install anchor again") from None
 
 
 def content_hash(arrays: Arrays) -> str:

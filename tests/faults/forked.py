@@ -114,6 +114,8 @@ def _surroundings(words: list[str]) -> None:
         os.dup2(writing, 1)
     if first == "stdout:full":
         os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
+    if first.startswith("stdout:"):  # the parent's stream knew a file
+        sys.stdout = os.fdopen(1, "w", closefd=False)
 
 
 def _lay_over(real: Path, cache: Path) -> None:

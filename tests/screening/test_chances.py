@@ -97,9 +97,10 @@ def test_being_stable_is_never_likelier_than_being_near() -> None:
     assert (on > 0).any()
 
 
-def test_hydrogen_with_carbon_nitrogen_or_phosphorus_is_molecular() -> None:
-    batch = Compositions.from_list(["FeH4CBr3", "InPH4Cl4", "NH4Cl", "LiH", "CaC2", "Na2HPO4", "MgO"])
-    assert likely.molecular(batch).tolist() == [True, True, True, False, False, True, False]
+def test_hydrogen_and_phosphorus_are_molecular_and_lower_the_chance() -> None:
+    batch = Compositions.from_list(["FeH4CBr3", "InPH4Cl4", "LiH", "CaC2", "Na2HPO4", "MgO"])
+    assert likely.molecular(batch).tolist() == [True, True, True, False, True, False]
+    assert likely.load_chances().metastable[-1] < -0.5
 
 
 # Reliability

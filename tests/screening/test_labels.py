@@ -32,7 +32,8 @@ def evaluation(tmp_path: Path) -> Path:
     folder = tmp_path / "evaluation"
     folder.mkdir()
     (folder / "evaluation.json").write_text("{}")
-    (folder / "summary.json").write_text("{}")
+    summary = {"label": "", "footer": {}, "metrics": {}, "seeds": [4], "read": {}}
+    (folder / "summary.json").write_text(json.dumps(summary))
     given = [
         ("K5Y3Se7", True, 0.05, "templates-all"),
         ("K3Y5Se9", False, 0.01, "templates-all"),

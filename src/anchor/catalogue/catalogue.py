@@ -25,6 +25,8 @@ from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError, MissingDependencyError
 from anchor.outcomes.columns import METASTABLE_BELOW, STABLE_BELOW
 from anchor.paths import BUNDLED
+from anchor.reading import read_json
+from anchor.writing import replace_file
 
 SHIPPED = BUNDLED / "catalogue.npz"
 """The catalogue that ships."""
@@ -213,7 +215,7 @@ def save_catalogue(path: Path, catalogue: Catalogue) -> str:
     digest = content_hash(arrays)
     save_arrays(path, arrays)
     card = {**catalogue.card, "counts": catalogue.counts(), "content_hash": digest}
-    path.with_suffix(".json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
+    replace_file(path.with_suffix(".json"), json.dumps(card, indent=1) + "\n")
     return digest
 
 
@@ -236,9 +238,9 @@ def load_catalogue(path: Path = SHIPPED) -> Catalogue:
         )
     try:
         arrays = load_arrays(path)
-        card = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        card = read_json(path.with_suffix(".json"))
         stated = card["content_hash"]
-    except (OSError, ValueError, KeyError) as error:
+    except (InputError, KeyError) as error:
         raise InputError(
             f"'{path}' is no readable catalogue: {error}", "bring it and its card back"
         ) from error

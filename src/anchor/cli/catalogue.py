@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anchor.cli.common import JsonFlag, command_line, emit, print_table
+from anchor.cli.common import JsonFlag, Overwrite, command_line, emit, print_table
 from anchor.errors import InputError
 
 if TYPE_CHECKING:
@@ -116,6 +116,7 @@ def export(
     most: Most = None,
     level: AtLeast = None,
     file: File = None,
+    overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
     """Write entries for ASE, pymatgen, pandas and others.
@@ -138,7 +139,7 @@ def export(
         "verified_to_level": chosen.level.astype(np.float64),
     }
     ids = [f"{number}-{formula}" for number, formula in zip(chosen.number, chosen.formulas, strict=True)]
-    path = write(out, chosen.crystals, ids, properties)
+    path = write(out, chosen.crystals, ids, properties, overwrite=overwrite)
     emit({"file": path, "crystals": len(chosen)}) if json else typer.echo(
         f"wrote {len(chosen)} crystals to {path}"
     )
@@ -149,7 +150,7 @@ def build(
     campaigns: Annotated[list[str], typer.Argument(help="Folders of campaigns on one hull.")],
     out: Annotated[Path, typer.Option(help="File to write, .npz; its card goes beside it.")],
     most: Annotated[float, typer.Option(help="At most this far above the hull, eV/atom.")] = 0.1,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
+    overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
     """Make a catalogue of the finds of campaigns (`anchor search --finds 1000` relaxes that many).
@@ -158,13 +159,13 @@ def build(
     """
     from anchor.catalogue.build import build_catalogue
     from anchor.catalogue.catalogue import save_catalogue
+    from anchor.writing import check_place
 
     if out.suffix != ".npz":
         raise InputError(f"'{out}' does not end in .npz")
-    if out.exists() and not overwrite:
-        raise InputError(f"'{out}' exists", "give another name, or --overwrite")
+    for path in (out, out.with_suffix(".json")):
+        check_place(path, overwrite=overwrite)
     made = build_catalogue(campaigns, most=most, command=command_line())
-    out.parent.mkdir(parents=True, exist_ok=True)
     save_catalogue(out, made)
     emit({"file": out, **made.counts()}) if json else print_table(["what", "count"], made.counts().items())
 

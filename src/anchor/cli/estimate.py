@@ -122,6 +122,7 @@ def labels(
         typer.Argument(help="Folders of `anchor evaluate formulas:…` and of `anchor energies fill`."),
     ],
     out: Annotated[Path, typer.Option(help="CSV to write: formula, energy above the hulls, origin.")],
+    overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
     """Collect what became of relaxed formulas: neutral ones that no list knows, each once.
@@ -137,7 +138,9 @@ def labels(
     from anchor.filling.labels import filling_labels
     from anchor.reference.reference import load_reference
     from anchor.screening.chances import Labels, askable
+    from anchor.writing import check_place
 
+    check_place(out, overwrite=overwrite)
     parts = [evaluation_labels(f) if Store.is_one(f) else filling_labels(f) for f in folders]
     found = Labels.concatenate(parts)
     found = found[askable(found.compositions, load_reference())]
@@ -164,6 +167,7 @@ def chances(
     ] = None,
     surrogate: SurrogateFile = None,
     plausibility: PlausibilityFile = None,
+    overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
     """Learn calibrated chances from relaxed formulas, or show how reliable the shipped ones are.
@@ -176,10 +180,12 @@ def chances(
     from anchor.screening import estimate, reliability
     from anchor.screening import plausibility as plausible
     from anchor.screening import surrogate as energies
+    from anchor.writing import check_place
 
     if out is None:
         found = likely.load_chances()
     else:
+        check_place(out, overwrite=overwrite)
         free = estimate.load_estimate(
             surrogate or energies.SHIPPED, plausibility or plausible.SHIPPED, chances=None
         )

@@ -110,13 +110,15 @@ def run() -> None:
 
 def _tell(error: AnchorError) -> None:
     """An error to whoever asked: a person, or with --json a program."""
+    as_json = "--json" in sys.argv
     try:
-        if "--json" in sys.argv:
+        if as_json:
             print(json.dumps({"error": error.message, "hint": error.hint}))
         sys.stdout.flush()
     except OSError:  # it may be the very cause
         faults.silence_output()
-    if "--json" not in sys.argv:
+        as_json = False
+    if not as_json:
         print(f"error: {error}", file=sys.stderr)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from anchor.crystals.crystals import Crystals
 from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS, ENERGY, FORMATION
+from anchor.reading import read_json
 from anchor.search.finds import EACH
 from anchor.search.ledger import Ledger, decode_crystal, encode_crystal
 from anchor.verify.claims import Claim, Context, Verdict
@@ -64,7 +65,7 @@ class FolderStore:
         path = self._path(claim.id, level)
         if not path.is_file():
             return None
-        row = json.loads(path.read_text(encoding="utf-8"))
+        row = read_json(path, hint="delete it: its level is made again")
         if row["key"] != key:
             return None
         stored = row["crystal"]
