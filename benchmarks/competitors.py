@@ -126,8 +126,8 @@ def attack(case: Case, judge: Judge, second: Judge, prior: TemplatePrior, execut
     energies = load_energies(judge.potential.name, reference.crystals).lowest
     system = np.unique(crystal.numbers).tolist()
     hull = hidden_hull(judge.hull, system, case.hidden)
-    context = Context(replace(judge, hull=hull), hull, reference, executor)
-    context._others[SECOND] = replace(second, hull=hidden_hull(second.hull, system, case.hidden))
+    others = {SECOND: replace(second, hull=hidden_hull(second.hull, system, case.hidden))}
+    context = Context(replace(judge, hull=hull), hull, reference, executor, others=others)
     energy = float(energies[case.row])
     scores = hull.score(
         crystal, np.array([energy * crystal.n_atoms]), checkpoint_hash=judge.potential.checkpoint_hash
