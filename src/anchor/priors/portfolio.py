@@ -99,13 +99,7 @@ class Portfolio(Prior):
             for k, crystal, by in zip(answer.request.tolist(), answer.crystals, answer.made_by, strict=True):
                 made[pairs[k][0]] = (crystal, by)
             missing |= {pairs[k][0]: why for k, why in answer.missing.items()}
-        order = sorted(made)
-        return Sampled(
-            Crystals.concatenate(made[i][0] for i in order),
-            np.array(order, dtype=np.int64),
-            [made[i][1] for i in order],
-            missing,
-        )
+        return Sampled.gather(made, missing)
 
 
 def _refusal(member: Prior, request: Request) -> str:
