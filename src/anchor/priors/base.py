@@ -117,6 +117,11 @@ class Prior(ABC):
     proposals: int = 1
     rounds: Rounds = ((0, 1),)
 
+    @property
+    def makers(self) -> frozenset[str]:
+        """Names in `made_by` that are no fallback."""
+        return frozenset({self.name})
+
     @abstractmethod
     def draw(self, requests: Sequence[Request]) -> Crystals | Sampled:
         """One crystal per request, in order; atoms in any order within a crystal.

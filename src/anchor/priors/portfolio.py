@@ -73,6 +73,10 @@ class Portfolio(Prior):
         parts = [self.setting.members, repr(self.rounds), *(m.hash for m in self.members.values())]
         return content_hash({"parts": np.frombuffer("|".join(parts).encode(), dtype=np.uint8)})
 
+    @property
+    def makers(self) -> frozenset[str]:
+        return frozenset(member.name for member in self.members.values())
+
     def proposer(self, draw: int) -> tuple[str, int]:
         """Who answers this draw of a composition, and with which draw of its own."""
         order = self.setting.members
