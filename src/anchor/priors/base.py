@@ -155,6 +155,7 @@ class Prior(ABC):
         stream: Sequence[str | int] = (),
         units: int | None = None,
         cell: Literal["given", "free"] | None = None,
+        first: Sequence[int] | None = None,
     ) -> Sampled:
         """n crystals per composition: all of the first composition, then all of the second, …
 
@@ -166,6 +167,7 @@ class Prior(ABC):
             units: Formula units per cell, for every composition.
             cell: "given": exactly the atoms as written; "free": the number of formula units is chosen. By
                 default formulas (text) are free and compositions are given.
+            first: Number of the first draw of each composition, if not 0: a prior that ranks goes on there.
 
         Raises:
             InputError: An element the prior does not know, or more atoms than it can place.
@@ -178,7 +180,8 @@ class Prior(ABC):
             free = isinstance(item, str) if cell is None else cell == "free"
             composition, chosen = _cell(_composition(item), units, free=free)
             self._refuse_unknown(composition, chosen)
-            for draw in range(n):
+            start = 0 if first is None else first[position]
+            for draw in range(start, start + n):
                 request = Request(composition, chosen, draw, seed, (*stream, position))
                 if chosen is None and not self.chooses_units:
                     request = with_units(request, self.max_atoms)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from anchor.devices import usable_device
 from anchor.errors import AnchorError, InputError, nearest
 from anchor.priors.base import Prior
 
@@ -90,6 +91,7 @@ def load_prior(name: str, *, device: str = "cpu", **options: Any) -> Prior:
         entry = PriorEntry("weights in a file", LEARNED, {"weights": name})
     if entry is None and ":" not in name:
         raise InputError(f"unknown prior '{name}'", nearest(name, PRIORS))
+    usable_device(device)
     factory = _find(name if entry is None else entry.factory)
     settings = {**(entry.options if entry else {}), **options}
     try:

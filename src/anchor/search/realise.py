@@ -63,6 +63,7 @@ class Realiser:
         step: int,
         first: int = 0,
         crystals: Sequence[Crystals] | None = None,
+        visits: Sequence[NDArray[np.int64]] | None = None,
         clock: Clock | None = None,
     ) -> list[Realised]:
         """Realise all groups of a step: a pure function of the groups, the step and the campaign's seed.
@@ -72,6 +73,7 @@ class Realiser:
             step: Names the prior's random numbers, with the number of the group.
             first: Number of the first group.
             crystals: One per composition, where they were proposed as well; else the prior makes them.
+            visits: How often each composition was proposed before: the prior goes on with its next answers.
             clock: Told where the time went.
         """
         clock = Clock() if clock is None else clock
@@ -83,7 +85,9 @@ class Realiser:
                 asked[group] = table.with_crystals(crystals[group][rows], rows)
             else:
                 stream = ("structure", step, first + group)
-                asked[group], starts[group] = self._made(table, compositions[rows], rows, stream, clock)
+                before = None if visits is None else visits[group][rows]
+                made = self._made(table, compositions[rows], rows, stream, before, clock)
+                asked[group], starts[group] = made
         begin = zip(asked, starts, strict=True)
         relaxed = self.judge.relaxed(
             [table.crystals if start is None else start.crystals for table, start in begin], clock=clock
@@ -137,6 +141,7 @@ class Realiser:
         compositions: Compositions,
         rows: NDArray[np.int64],
         stream: tuple[str | int, ...],
+        visits: NDArray[np.int64] | None,
         clock: Clock,
     ) -> tuple[Outcomes, Contest | None]:
         """The table with a crystal of the prior in each of the rows, and how it was chosen among several.
@@ -151,6 +156,7 @@ class Realiser:
                 seed=self.config.run.seed,
                 stream=stream,
                 cell="free" if query == "free" else None,
+                first=None if visits is None else (n * visits).tolist(),
             )
         owner, chosen, contest = made.request // n, np.arange(len(made.crystals)), None
         if n > 1:
