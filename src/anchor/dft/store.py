@@ -15,6 +15,7 @@ from anchor.weights import write_json
 
 SHIPPED = BUNDLED / "dft" / "energies.json"
 """Energies of known phases and of the finds in the docs: hash of the job → energy and what it is of."""
+SHIPPED_ABOUT = ("code", "cpu_seconds", "moment_mub")
 DONE = "done"
 FINAL = frozenset((DONE, "no data set"))
 """Statuses that another try does not change; others are tried again."""
@@ -75,7 +76,7 @@ class Store:
             if found.status in FINAL:
                 return found
         if row := self._shipped.get(job.hash):
-            about = {key: row[key] for key in ("code", "cpu_seconds", "moment_mub") if key in row}
+            about = {key: value for key, value in row.items() if key in SHIPPED_ABOUT}
             return Energy(DONE, "", row["energy_ev"], len(job.numbers), about, "shipped")
         return None
 
@@ -95,9 +96,7 @@ def ship(jobs: Iterable[Job], store: Store, path: Path = SHIPPED) -> int:
     for job in jobs:
         found = store.get(job)
         if found is not None and found.status == DONE and found.energy is not None:
-            about = {key: found.about[key] for key in ("code", "cpu_seconds") if key in found.about}
-            if job.magnetic:
-                about["moment_mub"] = found.about.get("moment_mub")
+            about = {key: value for key, value in found.about.items() if key in SHIPPED_ABOUT and value}
             rows[job.hash] = {"what": job.text, "energy_ev": round(found.energy, 6), **about}
     path.parent.mkdir(parents=True, exist_ok=True)
     ordered = dict(sorted(rows.items(), key=lambda item: (item[1]["what"], item[0])))
