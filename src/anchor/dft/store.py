@@ -17,8 +17,6 @@ SHIPPED = BUNDLED / "dft" / "energies.json"
 """Energies of known phases and of the finds in the docs: hash of the job → energy and what it is of."""
 SHIPPED_ABOUT = ("code", "cpu_seconds", "moment_mub")
 DONE = "done"
-FINAL = frozenset((DONE, "no data set"))
-"""Statuses that another try does not change; others are tried again."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +67,11 @@ class Store:
         return self.folder / f"{job.hash}.json"
 
     def get(self, job: Job) -> Energy | None:
-        """The energy of a job, if it is known, or why it never will be."""
+        """The energy of a job, if it is known; what failed is not, and is tried again."""
         path = self.path(job)
         if path.exists():
             found = Energy(**{**json.loads(path.read_text(encoding="utf-8"))["result"], "source": "cache"})
-            if found.status in FINAL:
+            if found.status == DONE:
                 return found
         if row := self._shipped.get(job.hash):
             about = {key: value for key, value in row.items() if key in SHIPPED_ABOUT}
