@@ -17,9 +17,9 @@ from anchor.crystals.crystals import Crystals
 from anchor.crystals.distances import Contacts
 from anchor.evaluate.policy_check import Checked, check_source, rate
 from anchor.gates.base import Gate, Verdicts
-from anchor.hull.references import dft_hull
 from anchor.priors import templates
 from anchor.reference.reference import load_reference
+from anchor.screening.evidence import dft_hulls
 from anchor.screening.plausibility import load_plausibility
 from anchor.screening.surrogate import load_surrogate
 from anchor.screening.warm_start import Estimator
@@ -71,7 +71,7 @@ def test_wilson_interval_solves_its_equation() -> None:
 
 @pytest.fixture(scope="module")
 def estimator() -> Estimator:
-    return Estimator(load_surrogate(), dft_hull(), load_reference(), templates.load(), load_plausibility())
+    return Estimator(load_surrogate(), dft_hulls(), load_reference(), templates.load(), load_plausibility())
 
 
 def checked(estimator: Estimator, *overrides: str, gate: Gate | None = None) -> Checked:

@@ -34,10 +34,13 @@ SPACES = {
     ),
 }
 
+HEADS_OF = pytest.mark.parametrize("heads", ["paper", "informed"])
 
-def sharp_policy(seed: int = 0) -> CompositionPolicy:
+
+def sharp_policy(seed: int = 0, heads: str = "paper") -> CompositionPolicy:
     """An untrained policy with strong preferences, in float64, so that mistakes in probabilities show."""
-    policy = CompositionPolicy(Policy(state_dim=8, hidden_dim=16, element_embedding=8), seed=seed).double()
+    config = Policy(state_dim=8, hidden_dim=16, element_embedding=8, heads=heads)
+    policy = CompositionPolicy(config, seed=seed).double()
     with torch.no_grad():
         for head in (policy.cardinality, policy.element, policy.size, policy.stoichiometry):
             head[-1].weight *= 100
@@ -71,18 +74,20 @@ def conditions(policy: CompositionPolicy, limits: Limits, rows: int) -> Conditio
     return Conditions.from_contexts([evaluation_context(limits, alpha=ALPHA)], rows, policy)
 
 
+@HEADS_OF
 @pytest.mark.parametrize("name", SPACES)
-def test_probabilities_of_all_actions_sum_to_one(name: str) -> None:
-    limits, policy = Limits.from_config(SPACES[name]), sharp_policy()
+def test_probabilities_of_all_actions_sum_to_one(name: str, heads: str) -> None:
+    limits, policy = Limits.from_config(SPACES[name]), sharp_policy(heads=heads)
     actions = every_action(SPACES[name])
     found = evaluate(policy, Actions.prepare(actions, conditions(policy, limits, len(actions)), limits))
     assert len(actions) > 50
     assert float(found.log_prob.detach().exp().sum()) == pytest.approx(1, abs=1e-10)
 
 
+@HEADS_OF
 @pytest.mark.parametrize("name", SPACES)
-def test_sampling_frequencies_pass_chi_square(name: str) -> None:
-    limits, policy, n = Limits.from_config(SPACES[name]), sharp_policy(seed=3), 20_000
+def test_sampling_frequencies_pass_chi_square(name: str, heads: str) -> None:
+    limits, policy, n = Limits.from_config(SPACES[name]), sharp_policy(3, heads), 20_000
     actions = every_action(SPACES[name])
     exact = evaluate(policy, Actions.prepare(actions, conditions(policy, limits, len(actions)), limits))
     drawn = sample(policy, conditions(policy, limits, n), limits, torch_generator(0, "test", name))
@@ -105,6 +110,25 @@ def test_float32_agrees_with_float64() -> None:
     policy.float()
     single = evaluate(policy, Actions.prepare(actions, conditions(policy, limits, len(actions)), limits))
     torch.testing.assert_close(single.log_prob.double(), double.log_prob, atol=1e-3, rtol=1e-4)
+
+
+def test_informed_heads_can_be_certain_of_any_stoichiometry() -> None:
+    """Independent surplus atoms cannot: 6 atoms of which one falls on the first element, at most 40 %."""
+    limits = Limits.from_config(ActionSpace(elements=("K", "Pt", "Cl")))
+    actions = Compositions.from_list([Composition(("K", "Pt", "Cl"), (2, 1, 6))])
+    best = {}
+    for heads in ("paper", "informed"):
+        policy = sharp_policy(heads=heads)
+        prepared = Actions.prepare(actions, conditions(policy, limits, 1), limits)
+        optimiser = torch.optim.Adam(policy.parameters(), lr=0.03)
+        for _ in range(60):
+            optimiser.zero_grad()
+            loss = -evaluate(policy, prepared).log_prob_by_head[:, 3].sum()
+            loss.backward()
+            optimiser.step()
+        best[heads] = float((-loss.detach()).exp())
+    assert best["informed"] > 0.9
+    assert 0.3 < best["paper"] < 6 * (1 / 6) * (5 / 6) ** 5 + 1e-6
 
 
 def test_order_of_elements_is_part_of_the_action() -> None:
@@ -154,10 +178,11 @@ def test_entropy_of_a_uniform_policy_is_far_below_the_papers_target() -> None:
     assert 0.55 < entropy.item() / h_max(84) < 0.62
 
 
+@HEADS_OF
 @pytest.mark.parametrize("name", SPACES)
 @pytest.mark.filterwarnings("ignore:Anomaly Detection")
-def test_gradients_are_finite_under_every_mask(name: str) -> None:
-    limits, policy = Limits.from_config(SPACES[name]), sharp_policy().float()
+def test_gradients_are_finite_under_every_mask(name: str, heads: str) -> None:
+    limits, policy = Limits.from_config(SPACES[name]), sharp_policy(heads=heads).float()
     rng = generator(0, name)
     contexts = [Context(rng.dirichlet(ALPHA), sample_subgroup(limits, rng)) for _ in range(8)]
     conditioned = Conditions.from_contexts(contexts, 4, policy)

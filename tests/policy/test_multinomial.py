@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare, multinomial
 
-from anchor.policy.multinomial import IMPOSSIBLE, log_prob, sample
+from anchor.policy.categorical import IMPOSSIBLE
+from anchor.policy.multinomial import log_prob, sample
 
 
 def boxes(total: int, lower: list[int], upper: list[int]) -> list[tuple[int, ...]]:

@@ -10,6 +10,7 @@ from anchor.errors import InputError
 from anchor.policy.network import CompositionPolicy
 
 SMALL = Policy(state_dim=8, hidden_dim=16, element_embedding=8)
+INFORMED = SMALL.model_copy(update={"heads": "informed"})
 
 
 def inputs(n: int, n_objectives: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -42,14 +43,15 @@ def test_untrained_heads_are_nearly_uniform() -> None:
     state = policy.state(*inputs(20, 4))
     for logits in (
         policy.cardinality_logits(state),
-        policy.element_logits(state, torch.zeros(20, 32)),
+        policy.element_logits(state, torch.zeros(20, 32), torch.full((20,), 3)),
         policy.size_logits(state, torch.zeros(20, 32)),
     ):
         assert logits.abs().max() < 0.1
 
 
-def test_new_objectives_change_nothing_at_first_and_then_learn() -> None:
-    policy = CompositionPolicy(SMALL, seed=5).double()
+@pytest.mark.parametrize("config", [SMALL, INFORMED], ids=["paper", "informed"])
+def test_new_objectives_change_nothing_at_first_and_then_learn(config: Policy) -> None:
+    policy = CompositionPolicy(config, seed=5).double()
     extended = policy.extend_objectives(6)
     subgroup, weights = inputs(7, 6)
     weights = weights.double()
@@ -57,13 +59,31 @@ def test_new_objectives_change_nothing_at_first_and_then_learn() -> None:
     new = extended.state(subgroup, weights)
     drawn = torch.randn(7, 8, dtype=torch.float64)
     torch.testing.assert_close(extended.cardinality_logits(new), policy.cardinality_logits(old))
-    torch.testing.assert_close(extended.element_logits(new, drawn), policy.element_logits(old, drawn))
-    torch.testing.assert_close(extended.size_logits(new, drawn), policy.size_logits(old, drawn))
+    slots = torch.arange(7) % 4 + 1
     torch.testing.assert_close(
-        extended.stoichiometry_logits(new, drawn, drawn), policy.stoichiometry_logits(old, drawn, drawn)
+        extended.element_logits(new, drawn, slots), policy.element_logits(old, drawn, slots)
     )
-    extended.element_logits(new, drawn)[:, 0].sum().backward()
+    torch.testing.assert_close(extended.size_logits(new, drawn), policy.size_logits(old, drawn))
+    torch.testing.assert_close(counts(extended, new, drawn, slots), counts(policy, old, drawn, slots))
+    extended.element_logits(new, drawn, slots)[:, 0].sum().backward()
     assert extended.element[0].weight.grad[:, -2:].abs().max() > 0
+
+
+def counts(
+    policy: CompositionPolicy, state: torch.Tensor, drawn: torch.Tensor, slots: torch.Tensor
+) -> torch.Tensor:
+    if policy.informed:
+        return policy.count_logits(state, drawn, drawn, drawn, slots, slots)
+    return policy.stoichiometry_logits(state, drawn, drawn)
+
+
+def test_informed_heads_know_how_many_elements_are_to_come() -> None:
+    drawn = torch.randn(1, 8)
+    for config in (SMALL, INFORMED):
+        policy = CompositionPolicy(config)
+        state = policy.state(*inputs(1, 4))
+        two, three = (policy.element_logits(state, drawn, torch.tensor([n])) for n in (2, 3))
+        assert torch.equal(two, three) == (config is SMALL)
 
 
 def test_objectives_cannot_be_lost() -> None:

@@ -28,6 +28,14 @@ def test_subgroup_size_and_members_are_uniform() -> None:
     assert chisquare(small.sum(axis=0)).pvalue > 1e-3
 
 
+def test_subgroups_have_as_many_elements_as_asked_where_so_many_are_allowed() -> None:
+    rng = generator(2, "subgroups")
+    for allowed, least in ((("Li", "Na", "K", "O", "S", "Cl"), 6), (None, 30)):
+        limits = Limits.from_config(ActionSpace(elements=allowed))
+        sizes = [sample_subgroup(limits, rng, smallest=30).sum() for _ in range(200)]
+        assert min(sizes) == least
+
+
 def test_subgroup_keeps_required_and_allowed() -> None:
     limits = Limits.from_config(ActionSpace(must_contain=("O", "Fe"), exclude=("Pu",)))
     rng = generator(1, "subgroups")

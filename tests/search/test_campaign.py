@@ -3,9 +3,11 @@
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -204,6 +206,22 @@ def test_a_prior_that_learns_is_noticed(config: Config, environment: Environment
         Campaign.start(config, tmp_path, environment=changed).run(8)
 
 
+def test_untrained_heads_are_named_unless_the_budget_is_the_papers(
+    environment: Environment, tmp_path: Path
+) -> None:
+    def told(folder: str, *overrides: str) -> list[str]:
+        config = load_config(overrides=[*SETTINGS, *overrides]).config
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            Campaign.start(config, tmp_path / folder, environment=environment)
+        return [str(w.message) for w in caught if "untrained" in str(w.message)]
+
+    assert "policy.start_from=default" in told("small")[0]
+    assert not told("paper", "run.structures=100000")
+    assert not told("shipped", "policy.start_from=default")
+    assert not told("neutral", "policy.source=neutral")
+
+
 def test_impossible_requests_are_refused(environment: Environment, tmp_path: Path) -> None:
     bad = load_config(overrides=[*SETTINGS, "policy.start_from=nowhere.safetensors"]).config
     with pytest.raises(InputError, match="no policy file"):
@@ -280,3 +298,28 @@ def steps_stored(folder: Path) -> int | None:
         return Ledger.open(folder).n_steps
     except AnchorError:
         return None
+
+
+def test_a_campaign_that_went_on_elsewhere_is_not_gone_on_with(
+    config: Config, environment: Environment, tmp_path: Path
+) -> None:
+    first = Campaign.start(config, tmp_path, environment=environment)
+    second = Campaign.resume(tmp_path, environment=environment)
+    with first.ledger.alone(), pytest.raises(AnchorError, match="another process is going on"):
+        Campaign.resume(tmp_path, environment=environment)
+    first.run(8)
+    with pytest.raises(AnchorError, match="went on from step 0, to 1"):
+        second.run(16)
+    assert Ledger.open(tmp_path).n_candidates == 8
+
+
+def test_a_ledger_without_its_state_is_not_begun_anew(
+    config: Config, environment: Environment, tmp_path: Path
+) -> None:
+    Campaign.start(config, tmp_path, environment=environment).run(8)
+    connection = sqlite3.connect(tmp_path / "ledger.db")
+    with connection:
+        connection.execute("DELETE FROM states")
+    connection.close()
+    with pytest.raises(AnchorError, match="1 steps and no state"):
+        Campaign.resume(tmp_path, environment=environment)

@@ -10,6 +10,7 @@ import pytest
 
 from anchor.config import load_config
 from anchor.crystals.crystals import Crystals
+from anchor.errors import Notice
 from anchor.hull.alex_mp import AlexMPHull
 from anchor.hull.phases import Phases
 from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS
@@ -127,3 +128,25 @@ def test_what_is_said_about_a_find() -> None:
     assert about({**row, "level": 1, "why": "a lower crystal"}) == "failed level 2: a lower crystal"
     row |= {"thin": "no compound", "holes": "Y2Se3", "known_in": "cod", "space_group_known": False}
     assert about(row) == "thin: no compound; holes: Y2Se3; known in cod, another space group"
+
+
+def test_finds_of_others_stay_and_no_formula_leads_out(ledger: Ledger, tmp_path: Path) -> None:
+    """Files that somebody keeps among the finds, and a ledger that somebody tampered with."""
+    folder = tmp_path / "deep" / "run"
+    (folder / "finds").mkdir(parents=True)
+    (folder / "finds" / "mine.cif").write_text("mine")
+    (folder / "finds.csv").write_text("mine")
+    ledger.store_finds([find(1, -0.4), find(2, -0.2)])
+    found = Finds.read(ledger)
+    found.finds[0]["formula"] = "/../../../escaped"
+    with pytest.warns(Notice, match="it stays"):
+        assert write_finds(found, folder).name == "finds-2.csv"
+    names = sorted(path.name for path in (folder / "finds").iterdir())
+    assert names == ["01-_.._.._.._escaped.cif", "02-NaCl2.cif", "mine.cif"]
+    assert sorted(p.name for p in tmp_path.rglob("*escaped*")) == ["01-_.._.._.._escaped.cif"]
+
+    found.finds.pop()
+    with pytest.warns(Notice):
+        write_finds(found, folder)  # one find less: its file goes, others' do not
+    assert sorted(path.name for path in (folder / "finds").iterdir()) == names[:1] + names[2:]
+    assert (folder / "finds" / "mine.cif").read_text() == (folder / "finds.csv").read_text() == "mine"

@@ -63,7 +63,7 @@ def _count(
         largest = min(MAX_ATOMS // sum(rho), MAX_ATOMS_PER_ELEMENT // max(rho))
         any_neutral = np.zeros(weight.shape, dtype=bool)
         for units in range(1, largest + 1):
-            neutral = _neutral_assignments(tuple(units * n for n in rho), representatives)
+            neutral = neutral_assignments(tuple(units * n for n in rho), representatives)
             found = int(weight @ neutral) // same
             by_atoms[units * sum(rho)] += found
             neutral_units += found if units == 1 else 0
@@ -96,14 +96,19 @@ def _ordered_choices(k: int, multiplicity: NDArray[np.int64]) -> NDArray[np.int6
     return ways
 
 
-def _neutral_assignments(rho: tuple[int, ...], representatives: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether the cell is neutral, by the types of the positions of `rho`.  # [n_types ** k]"""
+def neutral_assignments(rho: tuple[int, ...], numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether the cell is neutral, for all choices of an element for each position of `rho`.
+
+    Args:
+        rho: Atoms at each of k positions.
+        numbers: Atomic numbers to choose from.  # [e]
+
+    Returns: # [e ** k], the last position varies fastest
+    """
     table = charge_table()
-    # Position i takes any type; positions beyond k are the set {0}
-    sets = [table.set_of[representatives, n] for n in rho] + [np.zeros(1, dtype=int)] * (
-        TABLE_ELEMENTS - len(rho)
-    )
-    left = table.sums[sets[0][:, None], sets[1]].reshape(-1, table.sums.shape[-1])  # [types^2, words]
+    # Position i takes any element; positions beyond k are the set {0}
+    sets = [table.set_of[numbers, n] for n in rho] + [np.zeros(1, dtype=int)] * (TABLE_ELEMENTS - len(rho))
+    left = table.sums[sets[0][:, None], sets[1]].reshape(-1, table.sums.shape[-1])  # [e^2, words]
     right = table.opposite[sets[2][:, None], sets[3]].reshape(-1, table.sums.shape[-1])
     meet = np.zeros((len(left), len(right)), dtype=bool)
     for word in np.flatnonzero(left.any(axis=0) & right.any(axis=0)):  # few atoms reach few charges

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, TypeVar
@@ -12,7 +13,15 @@ import typer
 T = TypeVar("T")
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of every random draw: same seed, same result.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that exist.")]
+Seed = Annotated[
+    int, typer.Option("--seed", min=0, help="Seed of every random draw: same seed, same result.")
+]
+
+
+def command_line() -> str:
+    """The command as typed, for cards."""
+    return shlex.join(["anchor", *sys.argv[1:]])
 
 
 def emit(document: Any) -> None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 SELF_TEST = "self-test"
 SHOWN_FAILURES = 12
+OF_FORMULAS = ("formulas", "screened")
+"""Sources of formulas, not of cells: how many formula units a cell has is left to the prior."""
 N, SEEDS = 1000, 3
 """N_eval and sampling seeds of the paper (app:eval_protocol)."""
 
@@ -29,9 +31,10 @@ def evaluate(
     source: Annotated[
         list[str],
         typer.Argument(
-            help="Campaign folder, policy file or 'default'; random, random:flat, neutral, neutral:by-k, "
-            "neutral:flat; formulas:FILE or formulas:A,B; compositions-of:FILES; files with structures; "
-            "FOLDER:finds, :generated or :relaxed of a campaign; another evaluation's folder; self-test."
+            help="Campaign folder, policy file or 'default'; screened; random, random:flat, neutral, "
+            "neutral:by-k, neutral:flat; formulas:FILE or formulas:A,B; compositions-of:FILES; files with "
+            "structures; FOLDER:finds, :generated or :relaxed of a campaign; another evaluation's folder; "
+            "self-test."
         ),
     ],
     protocol: Annotated[
@@ -39,7 +42,9 @@ def evaluate(
     ] = "internal",
     n: Annotated[
         int | None,
-        typer.Option("-n", min=1, help="Structures per seed; default 1000, self-test 200, files all."),
+        typer.Option(
+            "-n", min=1, max=1_000_000, help="Structures per seed; default 1000, self-test 200, files all."
+        ),
     ] = None,
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Sampling seeds; default 3, self-test 1, files what they hold.")
@@ -59,7 +64,7 @@ def evaluate(
         Literal["cell", "reduced", "free"] | None,
         typer.Option(
             help="Ask the prior for the cell as proposed, for one formula unit (the paper), or let it choose "
-            "the units; default cell, for typed formulas free, for a policy as it was trained."
+            "the units; default cell, for formulas (typed, screened) free, for a policy as it was trained."
         ),
     ] = None,
     candidates: Annotated[
@@ -146,6 +151,7 @@ def evaluate(
     from anchor.evaluate.sources import find_source
     from anchor.potentials.registry import load_potential
     from anchor.search.environment import load_configured_prior
+    from anchor.search.realise import n_candidates
 
     chosen = find_source(source, elements=_elements(elements, potential), each_a_seed=each_a_seed)
     testing = source == [SELF_TEST]
@@ -183,8 +189,9 @@ def evaluate(
     ).config.prior
     if chosen.kind == "compositions":
         realiser = load_configured_prior(asked, device=device or "cpu")
-        if asked.candidates > 1:  # by the potential of the training, whoever judges
-            lowest = Lowest(load_potential(own.relax.potential, device=device or "cpu"), asked.candidates)
+        if (several := n_candidates(realiser, asked)) > 1:  # by the potential of the training, whoever judges
+            chooser = load_potential(own.relax.potential, device=device or "cpu")
+            lowest = Lowest(chooser, several, asked.rounds or realiser.rounds)
     done = run(
         chosen,
         judge,
@@ -192,7 +199,7 @@ def evaluate(
         n=200 if testing and n is None else n,
         seeds=_seeds(chosen, 1 if testing and seeds is None else seeds, seed),
         prior=realiser,
-        query="free" if query is None and chosen.identity.get("source") == "formulas" else asked.query,
+        query="free" if query is None and chosen.identity.get("source") in OF_FORMULAS else asked.query,
         lowest=lowest,
         label=label,
         command=shlex.join(["anchor", *sys.argv[1:]]) if sys.argv[1:2] == ["evaluate"] else "",

@@ -80,6 +80,8 @@ class LiveView:
         entropy = ""
         if "entropy" in metrics:  # an untrained source has none
             entropy = f", entropy {metrics['entropy_fraction']:.2f} of H_max"
+        elif "formulas_tried" in metrics:
+            entropy = f" | {seen_of_space(metrics)}"
         return (
             f"step {report.step + 1}: {self.tally.proposed}/{self.budget} structures, {self._eta()} left | "
             f"valid {counts['valid']}, MSUN {counts['msun']}, SUN {counts['sun']} | "
@@ -123,8 +125,18 @@ class LiveView:
         parts = split_time(self._seconds)
         total = sum(parts.values()) or 1.0
         shares = ", ".join(f"{name} {100 * s / total:.0f} %" for name, s in parts.items())
+        if "formulas_tried" in metrics:
+            head.append(f"   {seen_of_space(metrics)}")
         bar = ProgressBar(total=self.budget, completed=tally.proposed, width=60)
         return Group(head, bar, Columns([rates, learning, best]), Text(f"time: {shares}", style="dim"))
+
+
+def seen_of_space(metrics: dict[str, float]) -> str:
+    """How much of what is within the limits a screened search has tried: '212 of 212 formulas tried'."""
+    tried, total = int(metrics["formulas_tried"]), int(metrics["formulas_within_limits"])
+    each = int(metrics["structures_each"])
+    again = f", {each} structures each" if each > 1 else ""
+    return f"{tried:,} of {total:,} formulas tried{again}"
 
 
 def _control(metrics: dict[str, float]) -> dict[str, str]:

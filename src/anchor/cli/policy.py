@@ -1,30 +1,28 @@
-"""`anchor policy`: warm start of the composition policy, its surrogate, and a check by real relaxations."""
+"""`anchor policy`: fit and warm start of policies, and a check by real relaxations."""
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anchor.cli.common import JsonFlag, Seed, emit, print_table
+from anchor.cli import estimate
+from anchor.cli.common import JsonFlag, Overwrite, Seed, command_line, emit, print_table
+from anchor.cli.estimate import PlausibilityFile, SurrogateFile
+from anchor.cli.policy_fit import fit
 
 if TYPE_CHECKING:
     from anchor.screening.warm_start import Estimator, FindSettings
 
 app = typer.Typer(
-    help="Warm start of the composition policy, and a check of policies by real relaxations.",
+    help="Fit and warm start of the composition policy, and a check of policies by real relaxations.",
     no_args_is_help=True,
 )
+for part in (fit, estimate.surrogate, estimate.plausibility, estimate.labels, estimate.chances):
+    app.command()(part)
 
-SurrogateFile = Annotated[
-    Path | None, typer.Option("--surrogate", help="Surrogate weights; default: those that ship.")
-]
-PlausibilityFile = Annotated[
-    Path | None, typer.Option("--plausibility", help="Plausibility of compounds; default: that which ships.")
-]
 PotentialName = Annotated[
     str, typer.Option(help="Potential: its calibration says which elements can be searched.")
 ]
@@ -33,100 +31,12 @@ Sets = Annotated[
 ]
 
 
-@app.command()
-def surrogate(
-    out: Annotated[
-        Path | None, typer.Option(help="File to train and write; without it the shipped one is shown.")
-    ] = None,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the training formulas.")] = 12,
-    members: Annotated[int, typer.Option(min=2, help="Networks in the ensemble.")] = 4,
-    width: Annotated[int, typer.Option(min=1, help="Width of the networks.")] = 160,
-    learning_rate: Annotated[float, typer.Option(help="Largest learning rate.")] = 3e-3,
-    time_limit: Annotated[
-        float | None, typer.Option(min=0, help="Minutes after which to stop; the same command goes on.")
-    ] = None,
-    seed: Seed = 0,
-    json: JsonFlag = False,
-) -> None:
-    """Train the composition surrogate on the bundled OQMD energies, or show how good the shipped one is.
-
-    Trained on the train split only; errors are those of the test split's formulas, which it never saw.
-
-    Example: anchor policy surrogate --out surrogate.safetensors --time-limit 10
-    """
-    if out is None:
-        from anchor.screening.surrogate import load_surrogate
-
-        _show_surrogate(dict(load_surrogate().card), json)
-        return
-    from anchor.reference.reference import load_reference
-    from anchor.screening.surrogate import Sizes
-    from anchor.screening.surrogate_training import Settings, train_surrogate
-
-    def tell(done: int, total: int, loss: float) -> None:
-        print(f"epoch {done}/{total}, loss {loss:.4f}", file=sys.stderr, flush=True)
-
-    card = train_surrogate(
-        load_reference(),
-        out,
-        settings=Settings(members=members, epochs=epochs, learning_rate=learning_rate, seed=seed),
-        sizes=Sizes(width=width),
-        time_limit=None if time_limit is None else 60 * time_limit,
-        on_epoch=tell,
-        command=_command(),
-    )
-    if card is None:
-        if json:
-            emit({"finished": False, "state": out.with_suffix(".training")})
-        else:
-            typer.echo(f"time is up; the same command goes on ({out.with_suffix('.training')})")
-        return
-    _show_surrogate(card, json)
-
-
-@app.command()
-def plausibility(
-    out: Annotated[
-        Path | None, typer.Option(help="File to fit and write; without it the shipped one is shown.")
-    ] = None,
-    n: Annotated[int, typer.Option("-n", min=100, help="Random compositions of each measure.")] = 4000,
-    surrogate: SurrogateFile = None,
-    seed: Seed = 0,
-    json: JsonFlag = False,
-) -> None:
-    """Fit what tells compounds from random neutral compositions, or show how well the shipped fit does.
-
-    Example: anchor policy plausibility --out plausibility.json
-    """
-    from anchor.screening import plausibility as plausible
-
-    if out is None:
-        found = plausible.load_plausibility()
-    else:
-        from anchor.hull.references import dft_hull
-        from anchor.priors import templates
-        from anchor.reference.reference import load_reference
-        from anchor.screening.surrogate import SHIPPED, load_surrogate
-
-        found = plausible.fit_plausibility(
-            load_surrogate(surrogate or SHIPPED),
-            dft_hull(),
-            load_reference(),
-            templates.load(),
-            n=n,
-            seed=seed,
-        )
-        found.save(out)
-    if json:
-        emit({"coefficients": found.coefficients, **found.card})
-        return
-    print_table(["", "value"], found.card.items())
-
-
 @app.command("warm-start")
 def warm_start(
     out: Annotated[Path, typer.Option(help="Policy file to write (.safetensors); a card goes beside it.")],
-    structures: Annotated[int, typer.Option("-n", "--structures", min=1, help="Free rollouts.")] = 100_000,
+    structures: Annotated[
+        int, typer.Option("-n", "--structures", min=1, max=100_000_000, help="Free rollouts.")
+    ] = 100_000,
     start_from: Annotated[
         str | None, typer.Option(help="Policy file or campaign to start from; default: untrained.")
     ] = None,
@@ -140,6 +50,7 @@ def warm_start(
     potential: PotentialName = "mattersim-1m",
     set_: Sets = None,
     seed: Seed = 0,
+    overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
     """Train a policy on rewards that cost nothing: charge, surrogate stability, novelty by formula.
@@ -148,12 +59,12 @@ def warm_start(
 
     Example: anchor policy warm-start --structures 100000 --out policy.safetensors
     """
-    from anchor.policy import weights
     from anchor.policy.constraints import Limits
     from anchor.screening import warm_start as free
     from anchor.search.policies import TrainedPolicy, load_trained, searchable_elements, searched_elements
-    from anchor.weights import write_json
+    from anchor.search.policy_card import check_policy_place, write_policy
 
+    check_policy_place(out, overwrite=overwrite)
     config = free.warm_start_config(
         structures=structures, seed=seed, potential=potential, overrides=set_ or ()
     )
@@ -180,12 +91,8 @@ def warm_start(
         on_window=tell,
     )
     trained = TrainedPolicy(str(out), policy, config, searched_elements(config))
-    data = weights.save(policy, settings=trained.settings())
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_bytes(data)
-    card = {"command": _command(), "seed": seed, **free.card_of(data, settings), **trained.settings()}
-    card |= {**origin, "run": run}
-    write_json(out.with_suffix(".json"), card)
+    card = {"command": command_line(), "seed": seed, **free.card_of(settings), **origin, "run": run}
+    card = write_policy(trained, out, card)
     if json:
         emit(card)
         return
@@ -196,7 +103,7 @@ def warm_start(
 @app.command()
 def describe(
     policy: Annotated[str, typer.Argument(help="Policy file, campaign folder, or 'default'.")] = "default",
-    n: Annotated[int, typer.Option("-n", min=1, help="Compositions to draw.")] = 2000,
+    n: Annotated[int, typer.Option("-n", min=1, max=1_000_000, help="Compositions to draw.")] = 2000,
     surrogate: SurrogateFile = None,
     plausibility: PlausibilityFile = None,
     seed: Seed = 0,
@@ -225,7 +132,7 @@ def describe(
 @app.command()
 def check(
     policies: Annotated[list[str], typer.Argument(help="Policy files, campaign folders, or 'default'.")],
-    n: Annotated[int, typer.Option("-n", min=1, help="Compositions from every source.")] = 64,
+    n: Annotated[int, typer.Option("-n", min=1, max=1_000_000, help="Compositions from every source.")] = 64,
     sources: Annotated[
         bool, typer.Option(help="Check the untrained sources on the same terms as well.")
     ] = True,
@@ -271,7 +178,7 @@ def check(
     if json:
         emit(
             {
-                "command": _command(),
+                "command": command_line(),
                 "n": n,
                 "seed": seed,
                 "identity": environment.identity(),
@@ -294,6 +201,7 @@ def check(
 def save(
     campaign: Annotated[str, typer.Argument(help="Folder of a campaign, ledger file or database URL.")],
     out: Annotated[Path, typer.Option(help="Policy file to write (.safetensors); a card goes beside it.")],
+    overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
     """Write the policy a campaign has learned to a file, with a card: settings, counts, what it started from.
@@ -301,9 +209,10 @@ def save(
     Example: anchor policy save runs/mine --out mine.safetensors
     """
     from anchor.search.ledger import Ledger
-    from anchor.search.policy_card import save_policy
+    from anchor.search.policy_card import check_policy_place, save_policy
 
-    card = save_policy(Ledger.open(campaign), out, command=_command())
+    check_policy_place(out, overwrite=overwrite)
+    card = save_policy(Ledger.open(campaign), out, command=command_line())
     if json:
         emit(card)
         return
@@ -314,36 +223,24 @@ def _estimator(
     surrogate: Path | None, plausibility: Path | None, settings: FindSettings
 ) -> tuple[Estimator, dict[str, Any]]:
     """The estimator on the bundled reference, and where its parts come from."""
-    from anchor.hull.references import dft_hull
     from anchor.priors import templates
     from anchor.reference.reference import load_reference
     from anchor.screening import plausibility as plausible
     from anchor.screening import surrogate as energies
+    from anchor.screening.evidence import dft_hulls
     from anchor.screening.warm_start import Estimator
 
     model = energies.load_surrogate(surrogate or energies.SHIPPED)
     judge = plausible.load_plausibility(plausibility or plausible.SHIPPED)
-    hull, reference, prior = dft_hull(), load_reference(), templates.load()
+    hulls, reference, prior = dft_hulls(), load_reference(), templates.load()
     origin = {
         "surrogate": energies.surrogate_hash(model),
         "plausibility": judge.coefficients,
-        "hull": hull.identity.hash,
+        "hulls": [hull.identity.hash for hull in hulls],
         "reference": reference.hash,
         "templates": prior.hash,
     }
-    return Estimator(model, hull, reference, prior, judge, settings), origin
-
-
-def _show_surrogate(card: dict[str, Any], json: bool) -> None:
-    if json:
-        emit(card)
-        return
-    columns = ("n", "median", "mean", "p90", "within_1_spread", "within_2_spread")
-    print_table(
-        ["held-out formulas", *(name.replace("_", " ") for name in columns)],
-        ([name, *(row[column] for column in columns)] for name, row in card["errors"].items()),
-        title="errors, eV/atom",
-    )
+    return Estimator(model, hulls, reference, prior, judge, settings), origin
 
 
 def _show_descriptions(descriptions: dict[str, dict[str, Any]]) -> None:
@@ -353,7 +250,3 @@ def _show_descriptions(descriptions: dict[str, dict[str, Any]]) -> None:
 
 def _rate(value: tuple[float, float, float] | None) -> str:
     return "no relaxation" if value is None else f"{value[0]:.1%} ({value[1]:.1%} to {value[2]:.1%})"
-
-
-def _command() -> str:
-    return shlex.join(["anchor", *sys.argv[1:]])

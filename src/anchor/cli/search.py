@@ -35,6 +35,8 @@ VerifyCount = Annotated[
     int,
     typer.Option("--verify", min=0, help="Best finds to attack up to other potentials; more: anchor verify."),
 ]
+MOST = 100_000_000
+"""Structures of a campaign, as in the configuration."""
 FindsCount = Annotated[
     int, typer.Option("--finds", min=0, help="Best candidates to relax to the end and write.")
 ]
@@ -45,7 +47,9 @@ def search(
     config: ConfigFile = None,
     preset: Preset = "quick",
     set_: Sets = None,
-    structures: Annotated[int | None, typer.Option("-n", "--structures", help="Compositions to try.")] = None,
+    structures: Annotated[
+        int | None, typer.Option("-n", "--structures", min=1, max=MOST, help="Compositions to try.")
+    ] = None,
     elements: Symbols = None,
     exclude: Symbols = None,
     must_contain: Symbols = None,
@@ -54,9 +58,12 @@ def search(
     counts: Counts = None,
     source: Annotated[
         str | None,
-        typer.Option(help="Who proposes: policy, or the untrained random or neutral, for comparison."),
+        typer.Option(
+            help="Who proposes: screened (the ranking of `anchor screen`), policy (it learns), or the "
+            "untrained random or neutral, for comparison."
+        ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of every random draw.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of every random draw.")] = None,
     finds: FindsCount = 20,
     verify: VerifyCount = 12,
     ledger: Annotated[
@@ -79,7 +86,7 @@ def search(
     """
     from anchor.config import load_config
 
-    limits = _limits(elements, exclude, must_contain, k, max_atoms, counts)
+    limits = action_space(elements, exclude, must_contain, k, max_atoms, counts)
     values = {"run.structures": structures, "run.seed": seed, "policy.source": source}
     values |= {f"action_space.{name}": value for name, value in limits.items()}
     loaded = load_config(config, preset=preset, overrides=set_ or (), values=values)
@@ -88,19 +95,26 @@ def search(
         return
     from anchor.search.campaign import Campaign
     from anchor.search.loggers import check_loggers
+    from anchor.writing import check_place
 
     check_loggers(loaded.config.run.loggers)
+    if out is not None:
+        check_place(out, folder=True)
     folder = out or Path("runs") / datetime.now().strftime("%Y%m%d-%H%M%S")
     _say("loading prior, potential, hull …", json)
     campaign = Campaign.start(loaded.config, ledger or folder)
     _say(f"campaign in {folder}: {loaded.config.run.structures} structures", json)
-    _run(campaign, folder, ledger, loaded.config.run.structures, finds, verify, json)
+    with campaign.ledger.alone():
+        _run(campaign, folder, ledger, loaded.config.run.structures, finds, verify, json)
 
 
 def resume(
     folder: Annotated[Path, typer.Argument(help="Folder of the campaign.")],
     structures: Annotated[
-        int | None, typer.Option("-n", "--structures", help="New total budget; default: the campaign's own.")
+        int | None,
+        typer.Option(
+            "-n", "--structures", min=1, max=MOST, help="New total budget; default: the campaign's own."
+        ),
     ] = None,
     finds: FindsCount = 20,
     verify: VerifyCount = 12,
@@ -121,12 +135,13 @@ def resume(
     campaign = Campaign.resume(ledger or folder, accept_changes=accept_changes)
     budget = structures or campaign.config.run.structures
     _say(f"going on from {campaign.structures} of {budget} structures", json)
-    _run(campaign, folder, ledger, budget, finds, verify, json)
+    with campaign.ledger.alone():
+        _run(campaign, folder, ledger, budget, finds, verify, json)
 
 
 def sample(
     policy: Annotated[str, typer.Argument(help="Campaign folder, policy file, or 'default'.")] = "default",
-    n: Annotated[int, typer.Option("-n", min=1, help="How many compositions.")] = 20,
+    n: Annotated[int, typer.Option("-n", min=1, max=1_000_000, help="How many compositions.")] = 20,
     elements: Symbols = None,
     exclude: Symbols = None,
     must_contain: Symbols = None,
@@ -146,7 +161,7 @@ def sample(
     from anchor.reference.reference import load_reference
     from anchor.search.policies import load_trained
 
-    limits = _limits(elements, exclude, must_contain, k, max_atoms, counts)
+    limits = action_space(elements, exclude, must_contain, k, max_atoms, counts)
     compositions = load_trained(policy).within(limits).draw(n, seed=seed)
     reference, neutral = load_reference(), is_neutral(compositions)
     rows: list[dict[str, Any]] = [
@@ -179,7 +194,8 @@ def _run(
     from anchor.report.html import write_report
     from anchor.search.export import write_outputs
     from anchor.search.finds import Finds, refine
-    from anchor.search.loggers import jsonl_logger, make_loggers
+    from anchor.search.loggers import METRICS, jsonl_logger, make_loggers
+    from anchor.writing import OwnFiles
 
     tally = Tally(campaign.config.evaluation)
     view = LiveView(tally, budget, quiet=json).recall(campaign.ledger.rows(TALLY_COLUMNS))
@@ -202,7 +218,7 @@ def _run(
         with view:
             watchers: list[Callable[[StepReport], None]] = [
                 view,
-                jsonl_logger(campaign.ledger, folder / "metrics.jsonl"),
+                jsonl_logger(campaign.ledger, OwnFiles(folder).growing(METRICS)),
                 *make_loggers(campaign.config.run.loggers, folder),
             ]
             campaign.run(
@@ -221,7 +237,7 @@ def _run(
         _say(f"attacking the best {min(verify, len(found.finds))} finds …", json)
         found = _attacked(campaign, verify, json)
     files = write_outputs(campaign.ledger, folder, found)
-    files["report"] = write_report(campaign.ledger, folder / "report.html")
+    files["report"] = write_report(campaign.ledger, folder / "report.html", own=True)
     if json:
         emit(
             {
@@ -237,9 +253,9 @@ def _run(
     _summary(campaign, folder, tally, found)
     goal = budget if campaign.structures < budget else 2 * tally.proposed
     place = ledger or folder
-    policy = "default" if campaign.config.policy.source != "policy" else place
+    learned = f"  anchor sample {place} -n 100\n" if campaign.config.policy.source == "policy" else ""
     typer.echo(
-        f"\nnext:\n  anchor sample {policy} -n 100\n  {again} -n {goal}\n"
+        f"\nnext:\n{learned}  {again} -n {goal}\n"
         f"  anchor verify {place} --level 5\n"
         f"  anchor export {place} --format extxyz --out {folder / 'finds.extxyz'}"
     )
@@ -315,7 +331,7 @@ def _brief(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _limits(
+def action_space(
     elements: str | None,
     exclude: str | None,
     must_contain: str | None,

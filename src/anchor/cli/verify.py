@@ -43,6 +43,9 @@ def verify(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes; default: as many as there are cores.")
     ] = None,
+    md: Annotated[
+        bool, typer.Option("--md", help="At level 5 also two picoseconds of molecular dynamics at 300 K.")
+    ] = False,
     seed: Seed = 0,
     json: JsonFlag = False,
 ) -> None:
@@ -62,7 +65,7 @@ def verify(
     from anchor.verify.levels import load_levels
     from anchor.verify.retention import as_plain, in_words, retention
 
-    levels = load_levels(level)
+    levels = load_levels(level, md=md)
     with make_executor(workers=workers) as executor:
         context, store, ledger = _claims(what, which, out, potential, seed, executor)
         records = attack(context, store, levels, top=top, json=json)
@@ -74,6 +77,7 @@ def verify(
         emit({"claims": [_plain(record) for record in records], "levels": as_plain(rows)})
         return
     show(records)
+    show_competitors(records, context)
     print_table(
         ["level", "attack", "tried on", "passed", "failed", "not possible", "replaced", "CPU s each"],
         (
@@ -144,6 +148,19 @@ def show(records: list[Record]) -> None:
         ),
         title="claims, by the level that they passed",
     )
+
+
+def show_competitors(records: list[Record], context: Context) -> None:
+    """What level 4 found on the hull while it looked for competitors, and nobody knows."""
+    from anchor.verify.competitors import new_claims
+
+    found = new_claims([verdict for record in records for verdict in record.verdicts], context)
+    if found:
+        print_table(
+            ["formula", "E_hull eV/atom", "atoms"],
+            ([claim.formula, f"{claim.above_hull:+.3f}", claim.crystal.n_atoms] for claim in found),
+            title="competitors that are on the hull themselves and in no list",
+        )
 
 
 def _words(record: Record) -> str:

@@ -1,6 +1,7 @@
 """Where compositions and structures to be evaluated come from.
 
     find_source(["default"])                    a policy: campaign folder, .safetensors file, 'default'
+    find_source(["screened"])                   the ranking of `anchor screen`, the best first
     find_source(["random"]), ["neutral:flat"]   the untrained sources of the paper and their measures
     find_source(["formulas:LiFePO4,NaCl"])      formulas, or a file of them
     find_source(["compositions-of:mg.extxyz"])  structures stripped to their compositions ("→ CSP")
@@ -27,18 +28,23 @@ from typing import Any, Literal
 
 import numpy as np
 
+from anchor.arrays import content_hash
 from anchor.chemistry.composition import Composition, Compositions, parse_formula
 from anchor.chemistry.elements import SYMBOLS, VOCABULARY
 from anchor.chemistry.spaces import MEASURES, sample_neutral, sample_random
+from anchor.config import load_config
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError, nearest
 from anchor.evaluate.store import Store
 from anchor.formats import load
 from anchor.outcomes.table import Outcomes
+from anchor.policy.constraints import Limits
 from anchor.random import generator
+from anchor.reading import plain_file
 from anchor.reference.reference import load_reference
+from anchor.screening.order import order_identity, screened_order
 from anchor.search.ledger import Ledger, decode_crystal
-from anchor.search.policies import TrainedPolicy, load_trained
+from anchor.search.policies import TrainedPolicy, load_trained, searchable_elements
 
 CAMPAIGN_SETS = ("finds", "generated", "relaxed")
 
@@ -85,6 +91,8 @@ def find_source(
     head, _, tail = text.partition(":")
     if head in MEASURES:
         return untrained(head, tail or MEASURES[head][0], tuple(elements or VOCABULARY))
+    if text == "screened":
+        return screened(elements)
     if head == "formulas":
         return formulas(tail)
     if head == "compositions-of":
@@ -101,7 +109,7 @@ def find_source(
         return policy(text, elements=elements)
     if folder.exists() or folder.suffix.lower() in FILES:
         return structures([folder], each_a_seed=each_a_seed)
-    names = [*MEASURES, "default", "self-test", "formulas:…", "compositions-of:…"]
+    names = [*MEASURES, "screened", "default", "self-test", "formulas:…", "compositions-of:…"]
     raise InputError(f"there is no source '{text}', and no such file", nearest(text, names))
 
 
@@ -144,6 +152,24 @@ def untrained(name: str, measure: str, elements: tuple[str, ...]) -> Source:
     return Source(f"{name} ({measure})", "compositions", draw, identity)
 
 
+def screened(elements: Sequence[str] | None) -> Source:
+    """The ranking of formulas by the free estimate: seed 0 is its best n, seed 1 the next n, and so on.
+
+    Of the elements that can be searched, unless others are given.
+    """
+    config = load_config().config
+    allowed = tuple(elements or searchable_elements(config))
+    limits = Limits.from_config(config.action_space, searchable=allowed)
+
+    def draw(seed: int, n: int | None) -> Outcomes:
+        size = _count(n)
+        order = screened_order(limits, (seed + 1) * size)
+        return _proposed(order.compositions[seed * size : (seed + 1) * size])
+
+    identity = {"source": "screened", "elements": list(allowed), "order": order_identity(limits)}
+    return Source("screened", "compositions", draw, identity)
+
+
 def policy(text: str, *, elements: Sequence[str] | None) -> Source:
     """A trained policy: w at the mean of its training, no sub-group mask, the limits of its training."""
     trained = load_trained(text).within({"elements": None if elements is None else tuple(elements)})
@@ -165,8 +191,8 @@ def formulas(text: str) -> Source:
     if not text:
         raise InputError("no formulas are given", "formulas:LiFePO4,NaCl or formulas:FILE")
     path = Path(text)
-    if path.is_file():
-        lines = path.read_text(encoding="utf-8").splitlines()
+    if path.exists() and "," not in text:
+        lines = plain_file(path).read_text(encoding="utf-8", errors="replace").splitlines()
         typed = [line.partition("#")[0].split(",")[0].strip() for line in lines]
         if typed and typed[0].lower() in {"formula", "composition", "reduced_formula"}:
             del typed[0]
@@ -267,6 +293,17 @@ def _first_entries(paths: list[Path], n: int | None) -> Outcomes:
 def _entries_tried(paths: list[Path], good: int) -> int:
     """Entries up to and with the last of the first `good` readable ones."""
     return load(paths, on_error="skip", limit=good).n_read if good else 0
+
+
+def given_crystals(crystals: Crystals, ids: Sequence[str]) -> Source:
+    """Crystals at hand, with their names."""
+
+    def draw(_seed: int, n: int | None) -> Outcomes:
+        return _crystals(crystals[: n or len(crystals)], ids[: n or len(crystals)])
+
+    arrays = {"numbers": crystals.numbers, "frac": crystals.frac, "lattice": crystals.lattice}
+    identity = {"source": "given", "crystals": content_hash({**arrays, "counts": crystals.counts})}
+    return Source(f"{len(crystals)} structures", "structures", draw, identity, seeds=(0,))
 
 
 def reference_crystals() -> Source:

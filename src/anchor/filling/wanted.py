@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from itertools import combinations, pairwise, permutations
+from itertools import combinations, permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +17,8 @@ from anchor.hull.hull import Hull
 from anchor.priors.registry import load_prior
 from anchor.priors.templates import TemplatePrior
 from anchor.reference.reference import load_reference
-from anchor.screening.plausibility import (
-    Evidence,
-    has_everyday_charges,
-    load_plausibility,
-    nearest_template,
-)
+from anchor.screening.evidence import dft_hulls, gather_evidence, hull_energies
+from anchor.screening.plausibility import load_plausibility
 from anchor.screening.surrogate import load_surrogate
 
 Stoichiometry = tuple[int, ...]
@@ -32,8 +28,6 @@ BINARY_SHARE = 0.9
 TERNARY_SHARE = 0.7
 LIKELY = 0.05
 """Chances from which on a formula is made first. Ternaries below are not made at all; binaries come last."""
-ANY_UNITS = 2520
-"""Formula units of a cell that holds any template: divisible by 1 to 10."""
 ON_HULL = 1e-6
 
 
@@ -100,14 +94,9 @@ def chances(compositions: Compositions) -> NDArray[np.float64]:
     """
     prior = load_prior("templates-all")
     assert isinstance(prior, TemplatePrior)
-    energy, spread = load_surrogate().predict(compositions)
-    nearest, templates = np.zeros((2, len(compositions)))
-    for i, (a, b) in enumerate(pairwise(compositions.offsets.tolist())):
-        counts = compositions.counts[a:b] * ANY_UNITS
-        nearest[i], templates[i] = nearest_template(compositions.numbers[a:b], counts, prior)
-    everyday = np.array([has_everyday_charges(c) for c in compositions], dtype=bool)
-    above = energy - dft_hull("oqmd").hull_energy(compositions.amounts)
-    evidence = Evidence(above, spread, nearest, templates.astype(np.int64), everyday)
+    evidence = gather_evidence(
+        compositions, load_surrogate(), hull_energies(compositions, dft_hulls()), prior, any_units=True
+    )
     return load_plausibility().probability(evidence)
 
 

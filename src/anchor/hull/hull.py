@@ -102,11 +102,33 @@ class Hull:
         hypothetical = [row for rows in self._hypothetical.values() for row in rows]
         return Hull(Phases.concatenate([self.index.phases, phases]), self.identity, hypothetical)
 
-    def hull_energy(self, compositions: NDArray[np.float64] | Sequence[str]) -> NDArray[np.float64]:
+    def within(self, system: Sequence[int]) -> Hull:
+        """The hull of some elements alone (ascending atomic numbers); what is hypothetical stays so."""
+        return self._only(self.index.gather(tuple(system))[2])
+
+    def without(self, compositions: NDArray[np.float64] | Sequence[str]) -> Hull:
+        """The hull without the phases of these compositions; what is hypothetical stays so."""
+        amounts = _as_matrix(compositions)
+        phases, kept = self.index.phases, np.ones(len(self.index.phases), dtype=bool)
+        for fractions in amounts / amounts.sum(axis=1, keepdims=True):
+            theirs = np.where(phases.numbers > 0, fractions[phases.numbers], 0.0)
+            same = np.abs(theirs - phases.fractions).max(axis=1) < SAME_FRACTIONS
+            kept &= ~(same & (np.abs(theirs.sum(axis=1) - 1) < SAME_FRACTIONS))
+        return self._only(np.flatnonzero(kept))
+
+    def _only(self, rows: NDArray[np.int64]) -> Hull:
+        hypothetical = {row for found in self._hypothetical.values() for row in found}
+        there = [i for i, row in enumerate(rows.tolist()) if row in hypothetical]
+        return Hull(self.index.phases[rows], self.identity, there)
+
+    def hull_energy(
+        self, compositions: NDArray[np.float64] | Sequence[str], *, remember: bool = True
+    ) -> NDArray[np.float64]:
         """Energy of the hull at each composition, eV/atom; NaN where an element has no reference.
 
         Args:
             compositions: Amounts by atomic number, need not be normalised [n, 119], or formulas.
+            remember: Whether chemical systems are kept for later questions; a million would fill the memory.
         """
         amounts = _as_matrix(compositions)
         found = np.full(len(amounts), np.nan)
@@ -128,7 +150,7 @@ class Hull:
                 if system in self._hypothetical:
                     found[members] = [self._competing(system, t).energy(t[None])[0] for t in targets]
                 else:
-                    found[members] = self._system(system).energy(targets)
+                    found[members] = self._system(system, remember=remember).energy(targets)
         return found
 
     def energy_above_hull(
@@ -191,10 +213,13 @@ class Hull:
             self._others[same] = SystemHull(columns[:, others], energies[others], rows[others])
         return self._others[same]
 
-    def _system(self, system: tuple[int, ...]) -> SystemHull:
-        if system not in self._systems:
-            self._systems[system] = SystemHull(*self.index.gather(system))
-        return self._systems[system]
+    def _system(self, system: tuple[int, ...], *, remember: bool = True) -> SystemHull:
+        found = self._systems.get(system)
+        if found is None:
+            found = SystemHull(*self.index.gather(system))
+            if remember:
+                self._systems[system] = found
+        return found
 
 
 def _as_matrix(compositions: NDArray[np.float64] | Sequence[str]) -> NDArray[np.float64]:

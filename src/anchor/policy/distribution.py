@@ -15,10 +15,10 @@ from torch.nn.functional import one_hot
 
 from anchor.chemistry.bounds import MAX_ELEMENTS
 from anchor.chemistry.composition import Compositions
-from anchor.policy import multinomial
+from anchor.policy import multinomial, sequence
 from anchor.policy.actions import from_actions, to_actions
+from anchor.policy.categorical import categorical_entropy, draw, masked_log_softmax
 from anchor.policy.constraints import CARDINALITIES, CELL_SIZES, Limits
-from anchor.policy.multinomial import IMPOSSIBLE
 from anchor.policy.network import CompositionPolicy
 from anchor.policy.rollout import Context
 
@@ -129,29 +129,45 @@ def evaluate(policy: CompositionPolicy, actions: Actions) -> ActionLogProbs:
     per_slot = state[:, None].expand(-1, MAX_ELEMENTS, -1)
 
     log_k = masked_log_softmax(policy.cardinality_logits(state), actions.k_mask)
-    log_e = masked_log_softmax(policy.element_logits(per_slot, before), actions.element_mask)
+    slots = actions.k[:, None] - torch.arange(MAX_ELEMENTS, device=actions.k.device)
+    log_e = masked_log_softmax(policy.element_logits(per_slot, before, slots), actions.element_mask)
     log_t = masked_log_softmax(policy.size_logits(state, drawn), actions.size_mask)
-    log_rho = masked_log_softmax(
-        policy.stoichiometry_logits(per_slot, own, drawn[:, None].expand_as(own)), present
-    )
+    log_prob_rho, entropy_rho = _stoichiometry(policy, actions, per_slot, own)
 
     of_elements = log_e.gather(-1, actions.elements.clamp(min=0)[..., None])[..., 0]
-    surplus = (actions.counts - 1).clamp(min=0)
-    n_surplus = surplus.sum(-1)
     size = actions.counts.sum(-1, keepdim=True)
     log_prob = [
         log_k.gather(-1, actions.k[:, None] - CARDINALITIES[0])[:, 0],
         torch.where(present, of_elements, 0).sum(-1),
         log_t.gather(-1, size - CELL_SIZES[0])[:, 0],
-        multinomial.log_prob(surplus, torch.where(present, log_rho, 0), actions.lower, actions.upper),
+        log_prob_rho,
     ]
     entropies = [
         categorical_entropy(log_k, actions.k_mask),
         torch.where(present, categorical_entropy(log_e, actions.element_mask), 0).sum(-1),
         categorical_entropy(log_t, actions.size_mask),
-        n_surplus * categorical_entropy(log_rho, present),
+        entropy_rho,
     ]
     return ActionLogProbs(torch.stack(log_prob, dim=-1), torch.stack(entropies, dim=-1))
+
+
+def _stoichiometry(
+    policy: CompositionPolicy, actions: Actions, state: Tensor, own: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Log-probability and entropy of the counts, given everything before.  # two [n]
+
+    Args:
+        state, own: s, and the embedding of the element, of each slot.  # [n, 4, ...]
+    """
+    drawn = own.sum(1, keepdim=True).expand_as(own)
+    surplus = (actions.counts - 1).clamp(min=0)
+    present = actions.present
+    if policy.informed:
+        given = sequence.Given(state, own, present, actions.lower, actions.upper)
+        return sequence.log_prob(policy, given, surplus)
+    log_rho = masked_log_softmax(policy.stoichiometry_logits(state, own, drawn), present)
+    log_p = multinomial.log_prob(surplus, torch.where(present, log_rho, 0), actions.lower, actions.upper)
+    return log_p, surplus.sum(-1) * categorical_entropy(log_rho, present)
 
 
 @torch.no_grad()
@@ -165,7 +181,7 @@ def sample(
     """
     subgroup = conditions.subgroup
     state = policy.state(subgroup, conditions.weights)
-    k = CARDINALITIES[0] + _draw(
+    k = CARDINALITIES[0] + draw(
         policy.cardinality_logits(state), limits.cardinality_mask(subgroup), generator
     )
 
@@ -174,7 +190,7 @@ def sample(
     columns, embeddings = [], []
     for slot in range(MAX_ELEMENTS):
         mask = limits.element_mask(subgroup, chosen, k - slot)
-        element = _draw(policy.element_logits(state, drawn), mask, generator)
+        element = draw(policy.element_logits(state, drawn, k - slot), mask, generator)
         active = slot < k
         chosen = chosen | (one_hot(element, chosen.shape[-1]).bool() & active[:, None])
         embeddings.append(policy.embedding[element] * active[:, None])
@@ -183,32 +199,18 @@ def sample(
     elements = torch.stack(columns, dim=-1)
     own = torch.stack(embeddings, dim=1)
 
-    size = CELL_SIZES[0] + _draw(policy.size_logits(state, drawn), limits.size_mask(elements), generator)
+    size = CELL_SIZES[0] + draw(policy.size_logits(state, drawn), limits.size_mask(elements), generator)
 
     present = elements >= 0
     per_slot = state[:, None].expand(-1, MAX_ELEMENTS, -1)
-    logits = policy.stoichiometry_logits(per_slot, own, drawn[:, None].expand_as(own))
-    log_p = torch.where(present, masked_log_softmax(logits, present), 0)
-    lower, upper = limits.count_bounds(elements)
-    surplus = multinomial.sample(
-        size - k, log_p, (lower - 1).clamp(min=0), (upper - 1).clamp(min=0), generator
-    )
+    lower, upper = ((bound - 1).clamp(min=0) for bound in limits.count_bounds(elements))
+    if policy.informed:
+        surplus = sequence.sample(
+            policy, sequence.Given(per_slot, own, present, lower, upper), size - k, generator
+        )
+    else:
+        logits = policy.stoichiometry_logits(per_slot, own, drawn[:, None].expand_as(own))
+        log_p = torch.where(present, masked_log_softmax(logits, present), 0)
+        surplus = multinomial.sample(size - k, log_p, lower, upper, generator)
     counts = torch.where(present, surplus + 1, 0)
     return from_actions(elements.cpu().numpy(), counts.cpu().numpy())
-
-
-def masked_log_softmax(logits: Tensor, mask: Tensor) -> Tensor:
-    """log softmax of mask(g, A), with IMPOSSIBLE instead of −∞ outside A."""
-    return torch.where(mask, logits, IMPOSSIBLE).log_softmax(-1)
-
-
-def categorical_entropy(log_p: Tensor, mask: Tensor) -> Tensor:
-    """−Σ p log p over the allowed choices, nats."""
-    inside = torch.where(mask, log_p, 0)
-    return -(torch.where(mask, inside.exp(), 0) * inside).sum(-1)
-
-
-def _draw(logits: Tensor, mask: Tensor, generator: torch.Generator) -> Tensor:
-    """One index per row from softmax(mask(g, A)).  # [n, m] -> [n]"""
-    probabilities = torch.where(mask, logits, IMPOSSIBLE).softmax(-1)
-    return torch.multinomial(probabilities, 1, generator=generator)[:, 0]

@@ -61,6 +61,8 @@ class Proposal:
         compositions: All actions.  # [groups · G]
         group_size: G.
         crystals: One per action, of whoever proposes crystals as well; None: a prior makes them.
+        visits: How often each was proposed before, where it is counted: the prior then goes on with its next
+            answers.  # [groups · G]
     """
 
     step: int
@@ -68,6 +70,7 @@ class Proposal:
     compositions: Compositions
     group_size: int
     crystals: Crystals | None = None
+    visits: NDArray[np.int64] | None = None
 
     @property
     def log_probs(self) -> dict[str, NDArray[np.float64]]:
@@ -82,6 +85,10 @@ class Proposal:
     def crystal_groups(self) -> list[Crystals] | None:
         """The crystals of each group, where crystals were proposed."""
         return None if self.crystals is None else [self.crystals[rows] for rows in self._rows()]
+
+    def visit_groups(self) -> list[NDArray[np.int64]] | None:
+        """The visits of each group, where they are counted."""
+        return None if self.visits is None else [self.visits[rows] for rows in self._rows()]
 
     def _rows(self) -> list[slice]:
         size = self.group_size
@@ -100,8 +107,12 @@ def each_group(score: Callable[[Compositions, Context], Scores]) -> Score:
 class Proposer(Protocol):
     """Who proposes and hears the rewards: a `Learner`, or a source that learns nothing."""
 
-    def step(self, step: int, score: Score) -> tuple[Proposal, dict[str, float]]:
-        """One step of Algorithm 1; returns what was proposed, and what happened, by name."""
+    def step(self, step: int, score: Score, *, left: int | None = None) -> tuple[Proposal, dict[str, float]]:
+        """One step of Algorithm 1; returns what was proposed, and what happened, by name.
+
+        Args:
+            left: Compositions left in the budget; who needs whole groups proposes them all the same.
+        """
 
     def state(self) -> bytes:
         """All that it remembers."""
@@ -157,8 +168,9 @@ class Learner:
         """Policy weights and Adam's moments (safetensors)."""
         return weights.save(self.policy, self.optimiser)
 
-    def step(self, step: int, score: Score) -> tuple[Rollout, dict[str, float]]:
+    def step(self, step: int, score: Score, *, left: int | None = None) -> tuple[Rollout, dict[str, float]]:
         """One step of Algorithm 1: rollout, scoring, update."""
+        del left  # a group is compared with its own mean, so it is whole
         rollout = self.rollout(step)
         return rollout, self.update(rollout, score(rollout))
 
@@ -173,6 +185,7 @@ class Learner:
                 alpha=reward.alpha,
                 weights=reward.weights,
                 subgroup_mask=reward.subgroup_mask,
+                smallest=reward.subgroup_smallest,
             )
             for group in range(config.groups_per_step)
         ]

@@ -11,10 +11,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from anchor.policy.categorical import IMPOSSIBLE
 from anchor.policy.constraints import CELL_SIZES
-
-IMPOSSIBLE = -1e9
-"""Logarithm of a probability of zero: finite, so that gradients through masked entries are 0 and not NaN."""
 
 SURPLUS = CELL_SIZES[-1] - CELL_SIZES[0] + 1
 """Possible values of a slot's surplus: 0 to 18."""

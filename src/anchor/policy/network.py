@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from anchor.chemistry.bounds import MAX_ELEMENTS
 from anchor.chemistry.elements import VOCABULARY
 from anchor.chemistry.features import element_features
 from anchor.config import Policy
@@ -26,6 +27,10 @@ class CompositionPolicy(nn.Module):
 
     The network knows nothing of masks; `anchor.policy.distribution` turns logits into probabilities. In every
     head's input the objective weights w come last, so that further objectives append columns.
+
+    With the heads of the paper the element head does not know k, and all surplus atoms fall independently: no
+    logits make A2BX6 likelier than 40 % once its elements are drawn. Informed heads (`policy.heads`) know how
+    many elements are still to come, and draw one count after another (`anchor.policy.sequence`).
 
     Args:
         config: Sizes (tab:hparams 'Policy network').
@@ -52,9 +57,15 @@ class CompositionPolicy(nn.Module):
         self.projection = _linear(features.shape[1], self.config.state_dim, generator)  # W_f
         self.embedding = nn.Parameter(torch.randn(len(VOCABULARY), embedding, generator=generator))
         self.cardinality = _head(state, width, len(CARDINALITIES), generator)
-        self.element = _head(embedding + state, width, len(VOCABULARY), generator)
+        self.informed = self.config.heads == "informed"
+        slots = MAX_ELEMENTS if self.informed else 0
+        self.element = _head(embedding + slots + state, width, len(VOCABULARY), generator)
         self.size = _head(embedding + state, width, len(CELL_SIZES), generator)
-        self.stoichiometry = _head(2 * embedding + state, width, 1, generator)
+        if self.informed:
+            known = 3 * embedding + MAX_ELEMENTS + CELL_SIZES[-1] + 1 + state
+            self.stoichiometry = _head(known, width, CELL_SIZES[-1] - CELL_SIZES[0] + 1, generator)
+        else:
+            self.stoichiometry = _head(2 * embedding + state, width, 1, generator)
 
     def state(self, subgroup: Tensor, weights: Tensor) -> Tensor:
         """s = [W_f f̄_S ; w] (eq:state).
@@ -73,9 +84,14 @@ class CompositionPolicy(nn.Module):
         """g_k(s) (eq:head-k).  # [n, 3], in the order of CARDINALITIES"""
         return self.cardinality(state)
 
-    def element_logits(self, state: Tensor, drawn: Tensor) -> Tensor:
-        """g_e(s, e_<i) (eq:head-e), from the summed embeddings of the elements drawn.  # [..., 84]"""
-        return self.element(torch.cat([drawn, state], dim=-1))
+    def element_logits(self, state: Tensor, drawn: Tensor, slots: Tensor) -> Tensor:
+        """g_e(s, e_<i) (eq:head-e), from the summed embeddings of the elements drawn.  # [..., 84]
+
+        Args:
+            slots: Elements still to draw, this one included; only informed heads look at it.  # [...]
+        """
+        to_come = [_one_hot(slots - 1, MAX_ELEMENTS, state)] if self.informed else []
+        return self.element(torch.cat([drawn, *to_come, state], dim=-1))
 
     def size_logits(self, state: Tensor, drawn: Tensor) -> Tensor:
         """g_T(s, e) (eq:head-T), from the summed embeddings of all elements.  # [n, 19]"""
@@ -84,6 +100,28 @@ class CompositionPolicy(nn.Module):
     def stoichiometry_logits(self, state: Tensor, own: Tensor, drawn: Tensor) -> Tensor:
         """g_ρ(s, e) (eq:head-c), one logit per element from its own and the summed embeddings.  # [..., 4]"""
         return self.stoichiometry(torch.cat([own, drawn, state], dim=-1)).squeeze(-1)
+
+    def count_logits(
+        self, state: Tensor, own: Tensor, drawn: Tensor, placed: Tensor, left: Tensor, slots: Tensor
+    ) -> Tensor:
+        """Logits of an element's surplus, informed heads only: what has been placed before it is known.
+
+        Args:
+            own, drawn: Embedding of the element, sum of all.  # [..., d]
+            placed: Sum of embeddings times counts over the elements before it.  # [..., d]
+            left: Surplus atoms that are left for it and those after it.  # [...]
+            slots: Elements without a count, this one included.  # [...]
+
+        Returns: # [..., 19], for 0 to 18 atoms beyond the first
+        """
+        known = [
+            own,
+            drawn,
+            placed / CELL_SIZES[-1],
+            _one_hot(slots - 1, MAX_ELEMENTS, state),
+            _one_hot(left, CELL_SIZES[-1] + 1, state),
+        ]
+        return self.stoichiometry(torch.cat([*known, state], dim=-1))
 
     def extend_objectives(self, n_objectives: int) -> CompositionPolicy:
         """A policy for more objectives that ignores the new ones until it learns: zero columns for them."""
@@ -100,6 +138,11 @@ class CompositionPolicy(nn.Module):
                 target[name][:, : values.shape[1]] = values
         extended.load_state_dict(target)
         return extended
+
+
+def _one_hot(index: Tensor, size: int, like: Tensor) -> Tensor:
+    """One-hot of an index clipped to the range, in the type of `like`.  # [...] -> [..., size]"""
+    return nn.functional.one_hot(index.clamp(0, size - 1), size).to(like)
 
 
 def _head(n_in: int, width: int, n_out: int, generator: torch.Generator) -> nn.Sequential:

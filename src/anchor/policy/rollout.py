@@ -33,10 +33,17 @@ def sample_context(
     alpha: Sequence[float],
     weights: Sequence[float] | None = None,
     subgroup_mask: bool = True,
+    smallest: int = 0,
 ) -> Context:
-    """A rollout's context: w ~ Dirichlet(α) unless fixed, S by eq:subgroup unless the mask is off."""
+    """A rollout's context: w ~ Dirichlet(α) unless fixed, S by eq:subgroup unless the mask is off.
+
+    Args:
+        smallest: Fewest elements of S, where so many are allowed; the largest k at least.
+    """
     drawn = rng.dirichlet(alpha)  # drawn even when w is fixed, so that S does not depend on that choice
-    subgroup = sample_subgroup(limits, rng) if subgroup_mask else limits.allowed.cpu().numpy()
+    subgroup = (
+        sample_subgroup(limits, rng, smallest=smallest) if subgroup_mask else limits.allowed.cpu().numpy()
+    )
     return Context(drawn if weights is None else np.asarray(weights, dtype=np.float64), subgroup)
 
 
@@ -45,7 +52,7 @@ def evaluation_context(limits: Limits, *, alpha: Sequence[float]) -> Context:
     return Context(np.asarray(alpha, dtype=np.float64) / sum(alpha), limits.allowed.cpu().numpy())
 
 
-def sample_subgroup(limits: Limits, rng: np.random.Generator) -> NDArray[np.bool_]:
+def sample_subgroup(limits: Limits, rng: np.random.Generator, *, smallest: int = 0) -> NDArray[np.bool_]:
     """Random elements: the size uniform in {k_max, …, E}, then a uniform set of that size (eq:subgroup).
 
     Required elements are always members. Where users' count bounds leave the set without any composition,
@@ -55,7 +62,8 @@ def sample_subgroup(limits: Limits, rng: np.random.Generator) -> NDArray[np.bool
     """
     required = limits.required.cpu().numpy()
     others = rng.permutation(np.flatnonzero(limits.allowed.cpu().numpy() & ~required))
-    size = int(rng.integers(max(limits.k), limits.n_allowed + 1))
+    fewest = max(max(limits.k), min(smallest, limits.n_allowed))
+    size = int(rng.integers(fewest, limits.n_allowed + 1))
     subgroup = required.copy()
     subgroup[others[: size - required.sum()]] = True
     if limits.elements_differ:

@@ -43,8 +43,9 @@ class Untrained:
     limits: Limits
     config: Config
 
-    def step(self, step: int, score: Score) -> tuple[Proposal, dict[str, float]]:
+    def step(self, step: int, score: Score, *, left: int | None = None) -> tuple[Proposal, dict[str, float]]:
         """Propose and hear the rewards; there is nothing to learn from them."""
+        del left  # the same groups as a learner's
         proposal = self.rollout(step)
         return proposal, reward_metrics(*stack_scores(score(proposal), proposal))
 

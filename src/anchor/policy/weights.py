@@ -17,6 +17,8 @@ from anchor.policy.network import CompositionPolicy
 from anchor.weights import pack, unpack
 
 FORMAT = "anchor-policy-1"
+SIZES = {"state_dim", "hidden_dim", "element_embedding", "heads"}
+"""Settings that decide which weights there are; older files lack `heads`."""
 MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 """Adam's memory of each parameter."""
 
@@ -61,6 +63,11 @@ def load_policy(data: bytes) -> CompositionPolicy:
         policy.load_state_dict(weights)
     except RuntimeError as error:
         raise InputError(f"the policy file is damaged: {error}") from None
+    if broken := [name for name, tensor in weights.items() if not torch.isfinite(tensor).all()]:
+        raise InputError(
+            f"the policy has weights that are not finite: {broken[0]}",
+            "take an earlier one; this one diverged",
+        )
     return policy.to(weights["embedding"].dtype)
 
 
@@ -83,7 +90,7 @@ def _card(policy: CompositionPolicy) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "n_objectives": policy.n_objectives,
-        "sizes": policy.config.model_dump(include={"state_dim", "hidden_dim", "element_embedding"}),
+        "sizes": policy.config.model_dump(include=SIZES),
         "vocabulary": " ".join(VOCABULARY),
         "descriptors": hashlib.sha256(element_features().tobytes()).hexdigest(),
     }

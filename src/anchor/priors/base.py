@@ -27,6 +27,8 @@ from anchor.priors.request import Request
 from anchor.priors.units import with_units
 
 One = str | Composition | Mapping[str, int]
+Rounds = tuple[tuple[int, int], ...]
+"""How one of several crystals is chosen: after so many steps so many stay (`Judge.contest`)."""
 Query = One | Sequence[One] | Compositions
 
 
@@ -81,6 +83,8 @@ class Prior(ABC):
         device: Where it computes.
         chooses_units: Whether `draw` accepts requests with `units=None`. If not, the number of formula units
             is chosen for it from the reference (`anchor.priors.units`).
+        proposals: Crystals that a search asks of each composition at least, to choose one of them.
+        rounds: How it chooses.
     """
 
     name: str
@@ -89,6 +93,8 @@ class Prior(ABC):
     hash: str
     device: str = "cpu"
     chooses_units: ClassVar[bool] = False
+    proposals: int = 1
+    rounds: Rounds = ((0, 1),)
 
     @abstractmethod
     def draw(self, requests: Sequence[Request]) -> Crystals | Sampled:
@@ -123,6 +129,7 @@ class Prior(ABC):
         stream: Sequence[str | int] = (),
         units: int | None = None,
         cell: Literal["given", "free"] | None = None,
+        first: Sequence[int] | None = None,
     ) -> Sampled:
         """n crystals per composition: all of the first composition, then all of the second, …
 
@@ -134,6 +141,7 @@ class Prior(ABC):
             units: Formula units per cell, for every composition.
             cell: "given": exactly the atoms as written; "free": the number of formula units is chosen. By
                 default formulas (text) are free and compositions are given.
+            first: Number of the first draw of each composition, if not 0: a prior that ranks goes on there.
 
         Raises:
             InputError: An element the prior does not know, or more atoms than it can place.
@@ -146,7 +154,8 @@ class Prior(ABC):
             free = isinstance(item, str) if cell is None else cell == "free"
             composition, chosen = _cell(_composition(item), units, free=free)
             self._refuse_unknown(composition, chosen)
-            for draw in range(n):
+            start = 0 if first is None else first[position]
+            for draw in range(start, start + n):
                 request = Request(composition, chosen, draw, seed, (*stream, position))
                 if chosen is None and not self.chooses_units:
                     request = with_units(request, self.max_atoms)

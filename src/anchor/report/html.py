@@ -17,9 +17,10 @@ from anchor.outcomes.tally import LABELS, Tally
 from anchor.report.crystal_view import crystal_figure
 from anchor.report.curves import CURVE_COLUMNS, campaign_curves
 from anchor.report.figures import entropy_figure, known_figure, rates_figure, reward_figure, time_figure
-from anchor.report.summary import new_tally
+from anchor.report.summary import SOURCES, new_tally
 from anchor.search.finds import VERIFIED, Finds, about
 from anchor.search.ledger import Ledger, decode_crystal
+from anchor.writing import OwnFiles, replace_file
 
 VIEWED = 12
 """Finds shown in three dimensions."""
@@ -49,18 +50,25 @@ code { background: #f4f4f4; padding: .1rem .3rem; border-radius: 4px; font-size:
 """
 
 
-def write_report(ledger: Ledger, path: Path) -> Path:
-    """Write the report of a campaign to `path` and return it."""
+def write_report(ledger: Ledger, path: Path, *, own: bool = False) -> Path:
+    """Write the report of a campaign and return its place.
+
+    Args:
+        path: What is there is replaced; whoever named it has been asked (`check_place`).
+        own: `path` lies in the campaign's folder: a file of somebody else stays, and the report goes beside.
+    """
     page = report_html(ledger)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(page, encoding="utf-8")
+        if not own:
+            return replace_file(path, page)
+        files = OwnFiles(path.parent)
+        name = files.name_for(path.name)
+        return files.put({name: page})[name]
     except OSError as error:
         raise AnchorError(
             f"the report could not be written to '{path}': {error}",
             "the ledger holds everything; write it again with: anchor report FOLDER --out FILE",
         ) from error
-    return path
 
 
 def report_html(ledger: Ledger) -> str:
@@ -107,7 +115,7 @@ def report_html(ledger: Ledger) -> str:
 
 def _entropy(steps: Sequence[dict[str, Any]], config: Config) -> list[str]:
     if config.policy.source != "policy":
-        return [f"<p class=note>Compositions from the untrained source '{config.policy.source}'.</p>"]
+        return [f"<p class=note>Compositions: {SOURCES[config.policy.source]}, nothing is learned.</p>"]
     figure = entropy_figure(steps, config.entropy.target)
     return ["<h2>Entropy and its controller</h2>", _figure(figure)]
 

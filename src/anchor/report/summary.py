@@ -18,6 +18,7 @@ from anchor.statistics import wilson_interval
 
 SOURCES = {
     "policy": "policy",
+    "screened": "screened formulas",
     "random": "random formulas",
     "neutral": "charge-neutral formulas",
 }

@@ -135,7 +135,7 @@ class GroupScorer:
         valid = outcomes.flags("valid") & ~excluded
 
         terms = np.full((size, len(BUILT_IN) + len(self.objectives)), np.nan)
-        terms[member, 0] = stability_score(outcomes.numbers(ABOVE)[member])
+        terms[member, 0] = stability_score(outcomes.numbers(ABOVE)[member], self.settings.stability_width)
         novelty = self._novelty(formulas, valid, outcomes, embeddings, memory)
         terms[:, 1] = novelty.value
         terms[member, 2] = diversity(struct_kernel(embeddings, self.struct_bandwidth))

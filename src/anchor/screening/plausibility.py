@@ -4,7 +4,8 @@ The surrogate alone is too kind: among its training formulas of uncommon stoichi
 compounds somebody made, so it has never seen one that cannot be made, and a policy finds that out at once.
 Therefore real compounds are compared with random charge-neutral compositions, by logistic regression on
 
-- the surrogate's energy above the hull, and its spread,
+- the surrogate's energy above the hulls of both databases (the larger distance, and by how much they differ),
+  and its spread,
 - how near the nearest known crystal of the stoichiometry is, counted in replaced elements
   (`anchor.priors.similarity`), and how many such crystals there are,
 - whether the charges balance with everyday oxidation states (the search's own rule knows rare ones too).
@@ -23,144 +24,64 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
-from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pymatgen.core import Element
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from anchor.chemistry.bounds import MAX_ELEMENTS
 from anchor.chemistry.charge import is_neutral
-from anchor.chemistry.composition import Composition, Compositions
+from anchor.chemistry.composition import Compositions
 from anchor.chemistry.elements import NUMBER, NUMBERS, VOCABULARY
 from anchor.chemistry.spaces import sample_neutral, sample_random
-from anchor.errors import MissingDependencyError
+from anchor.errors import InputError, MissingDependencyError
 from anchor.hull.hull import Hull
 from anchor.paths import BUNDLED
 from anchor.priors.templates import TemplatePrior
 from anchor.random import generator
+from anchor.reading import read_json
 from anchor.reference.reference import Reference
-from anchor.screening.surrogate import Surrogate
+from anchor.screening.evidence import (
+    Evidence,
+    gather_evidence,
+    hull_energies,
+    hull_energies_of_others,
+)
+from anchor.screening.nearness import FARTHEST
+from anchor.screening.surrogate import Surrogate, surrogate_hash
+from anchor.writing import replace_file
 
 SHIPPED = BUNDLED / "screening" / "plausibility.json"
-FITTED_WITH = {"reference", "mp", "oqmd"}
-"""Lists of known formulas that the shipped fit knew; ICSD and COD join when it is fitted anew."""
 """The regression that ships."""
 SHARE = 0.02
 """Fraction of such compositions that are compounds waiting to be found: sets the level of the probability,
 not its order. Of 64 realised random ones, 5 % were on the hull, most of them known."""
-FARTHEST = -25.0
-"""Log-weight of the nearest template where there is none."""
 PENALTY = 1e-3
 """Of squared coefficients, per example."""
 
 
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """What is known of n compositions without crystals.
-
-    Attributes:
-        above_hull: Surrogate energy above the hull, eV/atom, signed.  # [n]
-        spread: Of the surrogate, eV/atom.  # [n]
-        nearest: Log-weight of the nearest template, 0 for a crystal of the very composition.  # [n]
-        templates: Known crystals of the stoichiometry whose cell, or a supercell of it, fits.  # [n]
-        everyday: Neutral with one common oxidation state per element.  # [n]
-    """
-
-    above_hull: NDArray[np.float64]
-    spread: NDArray[np.float64]
-    nearest: NDArray[np.float64]
-    templates: NDArray[np.int64]
-    everyday: NDArray[np.bool_]
-
-    def __len__(self) -> int:
-        return len(self.above_hull)
-
-    def features(self) -> NDArray[np.float64]:
-        """Columns of the regression; straight lines with kinks where the meaning changes.  # [n, 9]"""
-        above = np.clip(self.above_hull, -0.6, 1.0)
-        near = np.clip(self.nearest, FARTHEST, 0)
-        return np.stack(
-            [
-                np.ones(len(above)),
-                np.minimum(above + 0.1, 0),  # far below the hull: too good to be true?
-                np.maximum(above + 0.1, 0),
-                self.spread,
-                near,
-                np.maximum(near + 8, 0),
-                np.maximum(near + 4, 0),
-                np.log1p(self.templates),
-                self.everyday,
-            ],
-            axis=1,
-        )
-
-
-def gather_evidence(
-    compositions: Compositions, surrogate: Surrogate, hull_energy: NDArray[np.float64], prior: TemplatePrior
-) -> Evidence:
-    """Evidence on compositions.
-
-    Args:
-        hull_energy: Of the hull at each composition, eV/atom.  # [n]
-        prior: Whose templates and similarity of elements count.
-    """
-    energy, spread = surrogate.predict(compositions)
-    nearest = np.full(len(compositions), FARTHEST)
-    templates = np.zeros(len(compositions), dtype=np.int64)
-    for i, (a, b) in enumerate(pairwise(compositions.offsets.tolist())):
-        nearest[i], templates[i] = nearest_template(
-            compositions.numbers[a:b], compositions.counts[a:b], prior
-        )
-    everyday = np.array([has_everyday_charges(c) for c in compositions], dtype=bool)
-    return Evidence(energy - hull_energy, spread, nearest, templates, everyday)
-
-
-def has_everyday_charges(composition: Composition) -> bool:
-    """Whether one common oxidation state per element gives zero, anions being more electronegative."""
-    states, affinity = zip(*(_common_states(symbol) for symbol in composition.elements), strict=True)
-    for charges in product(*states):
-        if sum(q * n for q, n in zip(charges, composition.counts, strict=True)) == 0:
-            cations = [x for x, q in zip(affinity, charges, strict=True) if q > 0]
-            anions = [x for x, q in zip(affinity, charges, strict=True) if q < 0]
-            if max(cations) <= min(anions):
-                return True
-    return False
-
-
-@cache
-def _common_states(symbol: str) -> tuple[tuple[int, ...], float]:
-    """Common oxidation states other than 0, and Pauling's electronegativity."""
-    element = Element(symbol)
-    # pymatgen calls every state of carbon common, which would let it balance anything
-    states = (-4, 4) if symbol == "C" else element.common_oxidation_states
-    return tuple(q for q in states if q), float(element.X)
-
-
-def nearest_template(
-    numbers: NDArray[np.int64], counts: NDArray[np.int64], prior: TemplatePrior
-) -> tuple[float, int]:
-    """Log-weight of the nearest template that fits the cell, and how many fit.
-
-    Args:
-        numbers: Atomic numbers.  # [k]
-        counts: Atoms in the cell.  # [k]
-    """
-    order = np.argsort(counts, kind="stable")
-    units = int(np.gcd.reduce(counts))
-    ratio = tuple((counts[order] // units).tolist())
-    shelf = prior.shelves.get(ratio)
-    if shelf is None:
-        return FARTHEST, 0
-    fits = np.flatnonzero(units % shelf.units == 0)
-    if not len(fits):
-        return FARTHEST, 0
-    weights = prior.fitted.similarity.log_weights(numbers[order], shelf.roles[fits], ratio)
-    return float((weights + shelf.bonus[fits]).max()), len(fits)
+def features(evidence: Evidence) -> NDArray[np.float64]:
+    """Columns of the regression; straight lines with kinks where the meaning changes.  # [n, 10]"""
+    above = np.clip(evidence.above_hull, -0.6, 1.0)
+    near = np.clip(evidence.nearest, FARTHEST, 0)
+    return np.stack(
+        [
+            np.ones(len(above)),
+            np.minimum(above + 0.1, 0),  # far below the hull: too good to be true?
+            np.maximum(above + 0.1, 0),
+            np.minimum(evidence.gap, 1.0),
+            evidence.spread,
+            near,
+            np.maximum(near + 8, 0),
+            np.maximum(near + 4, 0),
+            np.log1p(evidence.templates),
+            evidence.everyday,
+        ],
+        axis=1,
+    )
 
 
 @dataclass(frozen=True)
@@ -168,7 +89,7 @@ class Plausibility:
     """The fitted regression.
 
     Attributes:
-        coefficients: Of `Evidence.features`.
+        coefficients: Of `features`.
         card: Where it comes from and how well it tells compounds from random compositions.
     """
 
@@ -177,16 +98,15 @@ class Plausibility:
 
     def probability(self, evidence: Evidence) -> NDArray[np.float64]:
         """Probability of being a compound near the hull, given a share SHARE beforehand.  # [n]"""
-        return expit(evidence.features() @ np.array(self.coefficients) + logit(SHARE))
+        return expit(features(evidence) @ np.array(self.coefficients) + logit(SHARE))
 
     def save(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(asdict(self), indent=1) + "\n")
+        replace_file(path, json.dumps(asdict(self), indent=1) + "\n")
 
 
 def fit_plausibility(
     surrogate: Surrogate,
-    hull: Hull,
+    hulls: Sequence[Hull],
     reference: Reference,
     prior: TemplatePrior,
     *,
@@ -201,26 +121,28 @@ def fit_plausibility(
 
     All compounds together weigh as much as all others, and both measures of the latter weigh the same.
     """
-    compounds = {s: compound_evidence(surrogate, reference, prior, split=s) for s in ("val", "test")}
+    compounds = {s: compound_evidence(surrogate, hulls, reference, prior, split=s) for s in ("val", "test")}
     trained: list[Evidence] = []
     tested: list[Evidence] = []
     for part in random_parts(n, prior, seed=seed):
-        unknown = part[np.array([not reference.known(f) & FITTED_WITH for f in part.formulas])]
+        unknown = part[np.array([not reference.known(f) for f in part.formulas])]
         for half, batch in ((trained, unknown[::2]), (tested, unknown[1::2])):
-            half.append(gather_evidence(batch, surrogate, hull.hull_energy(batch.amounts), prior))
-    coefficients = _logistic(compounds["val"].features(), [e.features() for e in trained])
+            half.append(gather_evidence(batch, surrogate, hull_energies(batch, hulls), prior))
+    coefficients = logistic(features(compounds["val"]), [features(e) for e in trained])
     fit = Plausibility(tuple(round(float(c), 5) for c in coefficients), {})
     test = compounds["test"]
     card = {
         "what": "log-odds of held-out compounds against random neutral compositions",
         "reference_hash": reference.hash,
+        "surrogate": surrogate_hash(surrogate),
+        "hulls": [hull.identity.hash for hull in hulls],
         "seed": seed,
         "compounds": {name: len(e) for name, e in compounds.items()},
         "others": [len(a) + len(b) for a, b in zip(trained, tested, strict=True)],
         # of test compounds against the unused half of each measure: uniform by k, and drawn by steps
-        "auc": [_auc(fit.probability(test), fit.probability(e)) for e in tested],
-        "auc_surrogate_alone": [_auc(-test.above_hull, -e.above_hull) for e in tested],
-        "auc_nearest_alone": [_auc(test.nearest, e.nearest) for e in tested],
+        "auc": [auc(fit.probability(test), fit.probability(e)) for e in tested],
+        "auc_surrogate_alone": [auc(-test.above_hull, -e.above_hull) for e in tested],
+        "auc_nearest_alone": [auc(test.nearest, e.nearest) for e in tested],
         "median_probability": [_median(fit, e) for e in (test, *tested)],
     }
     return replace(fit, card=card)
@@ -238,17 +160,24 @@ def random_parts(n: int, prior: TemplatePrior, *, seed: int) -> list[Composition
 
 
 def compound_evidence(
-    surrogate: Surrogate, reference: Reference, prior: TemplatePrior, *, split: str, within: float = 0.05
+    surrogate: Surrogate,
+    hulls: Sequence[Hull],
+    reference: Reference,
+    prior: TemplatePrior,
+    *,
+    split: str,
+    within: float = 0.05,
 ) -> Evidence:
-    """Evidence on the reference's crystals of a split within `within` eV/atom of the hull of all others."""
+    """Evidence on the reference's crystals of a split within `within` eV/atom of OQMD's hull of all others.
+
+    They are compared with both hulls as if nobody knew them.
+    """
     rows = np.flatnonzero((reference.split == split) & (reference.stability <= within))
     batch = reference.crystals[rows].compositions
     proposed = (batch.k >= 2) & (batch.k <= MAX_ELEMENTS) & is_neutral(batch)  # by a search
     proposed[batch.owner[~np.isin(batch.numbers, NUMBERS)]] = False
-    batch, chosen = batch[proposed], rows[proposed]
-    # OQMD's own distance to the hull of all other compositions tells that hull's energy
-    without_itself = reference.formation_energy[chosen] - reference.stability[chosen]
-    return gather_evidence(batch, surrogate, without_itself, prior)
+    batch = batch[proposed]
+    return gather_evidence(batch, surrogate, hull_energies_of_others(batch, hulls), prior)
 
 
 @cache
@@ -258,11 +187,15 @@ def load_plausibility(path: Path = SHIPPED) -> Plausibility:
         raise MissingDependencyError(
             f"there is no file '{path}'", "make it: anchor policy plausibility --out FILE"
         )
-    values = json.loads(path.read_text())
+    values = read_json(path, hint="make it: anchor policy plausibility --out FILE")
+    if not {"coefficients", "card"} <= values.keys():
+        raise InputError(
+            f"{path} is no fit of plausibility", "make one: anchor policy plausibility --out FILE"
+        )
     return Plausibility(tuple(values["coefficients"]), values["card"])
 
 
-def _logistic(compounds: NDArray[np.float64], others: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+def logistic(compounds: NDArray[np.float64], others: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     """Ridge logistic regression of compounds [n, p] against parts [m, p] of others: coefficients.  # [p]"""
     a, b = compounds, np.concatenate(others)
     weight = np.concatenate([np.full(len(part), 1 / (len(others) * len(part))) for part in others])
@@ -279,7 +212,7 @@ def _logistic(compounds: NDArray[np.float64], others: Sequence[NDArray[np.float6
     return minimize(loss, np.zeros(a.shape[1]), jac=True, method="L-BFGS-B").x / scale
 
 
-def _auc(positive: NDArray[np.float64], negative: NDArray[np.float64]) -> float:
+def auc(positive: NDArray[np.float64], negative: NDArray[np.float64]) -> float:
     """Probability that a random positive scores above a random negative; ties count half."""
     order = np.sort(negative)
     below, upto = (np.searchsorted(order, positive, side=side) for side in ("left", "right"))

@@ -1,10 +1,11 @@
-"""Training of the composition surrogate on the bundled OQMD energies, and its errors on held-out formulas."""
+"""Training of the composition surrogate on both databases' energies, and its errors on held-out formulas."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from anchor.arrays import content_hash, unpack_strings
 from anchor.chemistry.bounds import MAX_ELEMENTS
 from anchor.chemistry.charge import is_neutral
 from anchor.chemistry.elements import NUMBERS
@@ -23,14 +25,17 @@ from anchor.random import generator
 from anchor.reference.reference import Reference
 from anchor.reference.splits import splits_of
 from anchor.screening.surrogate import (
+    DATABASES,
     PairNetwork,
     Sizes,
     calibrated_spread,
     member_energies,
     read_surrogate,
     save_surrogate,
+    surrogate_hash,
 )
 from anchor.weights import read, write, write_json
+from anchor.writing import replace_file
 
 WITHIN_ONE = math.erf(1 / math.sqrt(2))
 """Fraction of a normal distribution within one standard deviation."""
@@ -46,7 +51,7 @@ class Settings:
         batch: Formulas per update.
         learning_rate: Adam's, falling to zero along a half cosine.
         average: Decay of the running mean of the weights, which is what is kept.
-        linear_beyond: Errors beyond count linearly (Huber), eV/atom: some OQMD energies are plainly wrong.
+        linear_beyond: Errors beyond count linearly (Huber), eV/atom: some energies are plainly wrong.
         seed: Of weights and shuffles.
     """
 
@@ -66,7 +71,7 @@ class Examples:
     Attributes:
         elements: Vocabulary indices, −1 where there is none.  # [n, m]
         fractions: Atomic fractions.  # [n, m]
-        energy: Lowest formation energy, eV/atom.  # [n]
+        energy: Lowest formation energy in each database, eV/atom, NaN where it is not listed.  # [n, 2]
         counts: Atoms per formula unit.  # [n, m]
         split: "train", "val" or "test".  # [n]
     """
@@ -79,26 +84,46 @@ class Examples:
 
     @classmethod
     def of(cls, reference: Reference) -> Examples:
-        """All formulas of the reference's hull whose elements are in the vocabulary."""
+        """All formulas of either database whose elements are in the vocabulary: OQMD's, then MP's others."""
+        mp = reference.mp_hull
+        row = {formula: i for i, formula in enumerate(reference.hull_formulas)}
+        formulas = [*reference.hull_formulas]
+        listed = unpack_strings(mp["formulas"])
+        new = np.array([formula not in row for formula in listed], dtype=bool)
+        formulas += [formula for formula, absent in zip(listed, new, strict=True) if absent]
+        numbers = _stacked(reference.hull_numbers, mp["numbers"][new])
+        counts = _stacked(reference.hull_counts, mp["counts"][new])
+        energy = np.full((len(formulas), len(DATABASES)), np.nan)
+        energy[: len(row), 0] = reference.hull_formation_energy
+        at = np.zeros(len(listed), dtype=np.int64)
+        at[new] = len(row) + np.arange(new.sum())
+        at[~new] = [row[formula] for formula, absent in zip(listed, new, strict=True) if not absent]
+        energy[at, 1] = mp["formation_energy"]
         index = np.full(256, -1)
         index[NUMBERS] = np.arange(len(NUMBERS))
-        numbers, counts = reference.hull_numbers, reference.hull_counts.astype(np.int64)
         elements = index[numbers]
         known = ((elements >= 0) | (numbers == 0)).all(axis=1)
-        split = splits_of(f for f, keep in zip(reference.hull_formulas, known, strict=True) if keep)
+        split = splits_of(f for f, keep in zip(formulas, known, strict=True) if keep)
         counts = counts[known]
         fractions = counts / counts.sum(axis=1, keepdims=True)
-        return cls(elements[known], fractions, reference.hull_formation_energy[known], counts, split)
+        return cls(elements[known], fractions, energy[known], counts, split)
 
     def __len__(self) -> int:
         return len(self.energy)
 
-    def of_split(self, name: str) -> Examples:
-        """Those of one split."""
-        rows = self.split == name
+    def __getitem__(self, rows: NDArray | slice) -> Examples:
+        """Some of them."""
         return Examples(
             self.elements[rows], self.fractions[rows], self.energy[rows], self.counts[rows], self.split[rows]
         )
+
+    def of_split(self, name: str) -> Examples:
+        """Those of one split."""
+        return self[self.split == name]
+
+    def of_database(self, name: str) -> Examples:
+        """Those that one database lists."""
+        return self[np.isfinite(self.energy[:, DATABASES.index(name)])]
 
     @property
     def k(self) -> NDArray[np.int64]:
@@ -151,8 +176,7 @@ class Trainer:
             for group in self.optimiser.param_groups:
                 group["lr"] = learning_rate(progress, settings.learning_rate)
             predicted = self.network(self.inputs[0][rows], self.inputs[1][rows])
-            beyond = settings.linear_beyond
-            loss = nn.functional.huber_loss(predicted, self.energy[rows], delta=beyond) / beyond
+            loss = masked_loss(predicted, self.energy[rows], beyond=settings.linear_beyond)
             self.optimiser.zero_grad(set_to_none=True)
             loss.backward()
             self.optimiser.step()
@@ -214,6 +238,17 @@ class Trainer:
         self.optimiser = torch.optim.Adam(self.network.parameters(), fused=True)
 
 
+def masked_loss(predicted: Tensor, energy: Tensor, *, beyond: float) -> Tensor:
+    """Mean Huber loss over the energies that are there; the others say nothing, not even to the gradient.
+
+    Args:
+        predicted, energy: eV/atom; NaN in `energy` where a database does not list the formula.  # [n, 2]
+        beyond: Errors beyond count linearly, eV/atom.
+    """
+    there = energy.isfinite()
+    return nn.functional.huber_loss(predicted[there], energy[there], delta=beyond) / beyond
+
+
 def learning_rate(progress: float, largest: float) -> float:
     """Linear warm-up over the first 2 %, then a half cosine to zero."""
     return largest * min(progress / 0.02, (1 + math.cos(math.pi * progress)) / 2)
@@ -232,7 +267,7 @@ def train_surrogate(
     """Train, calibrate on the validation formulas, test on the test formulas, and write `out`.
 
     Args:
-        reference: Whose hull energies are learned.
+        reference: Whose energies, of both databases, are learned.
         out: File to write; its card goes beside it (.json), and the state of an unfinished run (.training).
         time_limit: Seconds of wall time after which to stop; the next call goes on.
         on_epoch: Called with (epochs done, epochs in all, training loss) after each.
@@ -243,7 +278,8 @@ def train_surrogate(
     """
     began = time.monotonic()
     examples = Examples.of(reference)
-    trainer = Trainer(examples.of_split("train"), settings, sizes, data_hash=reference.hash)
+    data_hash = dataset_hash(reference)
+    trainer = Trainer(examples.of_split("train"), settings, sizes, data_hash=data_hash)
     state = out.with_suffix(".training")
     out.parent.mkdir(parents=True, exist_ok=True)
     if state.is_file():
@@ -257,28 +293,46 @@ def train_surrogate(
             done = len(trainer.done) * settings.epochs + trainer.epoch
             on_epoch(done, settings.members * settings.epochs, loss)
     # Errors are those of the stored half-precision weights.
-    members = read_surrogate(save_surrogate(trainer.done, sizes, floor=0, scale=0, card={})).members
+    nothing = [0.0] * len(DATABASES)
+    stored = save_surrogate(trainer.done, sizes, floor=nothing, scale=nothing, card={})
+    members = read_surrogate(stored).members
     # A search asks for neutral compositions only, and they are harder: the spread is made for them.
     validation = examples.of_split("val")
-    neutral = validation.neutral
-    values = member_energies(members, validation.elements[neutral], validation.fractions[neutral])
-    floor, scale = fit_spread(values, validation.energy[neutral])
+    validation = validation[validation.neutral]
+    values = member_energies(members, validation.elements, validation.fractions)
+    floor, scale = zip(*(_spread_of(values, validation, i) for i in range(len(DATABASES))), strict=True)
+    data = save_surrogate(members, sizes, floor=floor, scale=scale, card={})
     card = {
-        "what": "lowest OQMD formation energy of a composition, eV/atom",
+        "what": "lowest formation energy of a composition in OQMD and in the Materials Project, eV/atom",
         "command": command,
         "reference_hash": reference.hash,
+        "data_hash": data_hash,
+        "hash": surrogate_hash(read_surrogate(data)),
         "settings": asdict(settings),
         "sizes": asdict(sizes),
         "parameters": sum(p.numel() for p in members[0].parameters()) * len(members),
-        "training_formulas": len(trainer.energy),
+        "training_formulas": {
+            "all": len(trainer.energy),
+            **{name: int(trainer.energy[:, i].isfinite().sum().item()) for i, name in enumerate(DATABASES)},
+        },
         "cpu_seconds": round(trainer.cpu_seconds),
         "threads": torch.get_num_threads(),
         "errors": errors(members, examples.of_split("test"), floor=floor, scale=scale),
     }
-    out.write_bytes(save_surrogate(members, sizes, floor=floor, scale=scale, card=card))
+    replace_file(out, save_surrogate(members, sizes, floor=floor, scale=scale, card=card))
     write_json(out.with_suffix(".json"), card)
     state.unlink(missing_ok=True)
     return card
+
+
+def dataset_hash(reference: Reference) -> str:
+    """SHA-256 of what both databases' energies are."""
+    return hashlib.sha256((reference.hash + content_hash(reference.mp_hull)).encode()).hexdigest()
+
+
+def _spread_of(values: NDArray[np.float64], examples: Examples, database: int) -> tuple[float, float]:
+    there = np.isfinite(examples.energy[:, database])
+    return fit_spread(values[:, there, database], examples.energy[there, database])
 
 
 def fit_spread(values: NDArray[np.float64], energy: NDArray[np.float64]) -> tuple[float, float]:
@@ -287,7 +341,7 @@ def fit_spread(values: NDArray[np.float64], energy: NDArray[np.float64]) -> tupl
 
     Args:
         values: Members' energies of validation formulas, eV/atom.  # [members, n]
-        energy: What OQMD says.  # [n]
+        energy: What the database says.  # [n]
     """
     error, std = np.abs(values.mean(axis=0) - energy), values.std(axis=0)
     agree = std <= np.median(std)
@@ -306,29 +360,43 @@ def fit_spread(values: NDArray[np.float64], energy: NDArray[np.float64]) -> tupl
     return round(float(floor), 5), round(float(scale), 4)
 
 
-def errors(members: Any, examples: Examples, *, floor: float, scale: float) -> dict[str, dict[str, float]]:
-    """Absolute errors by subset, eV/atom, with the coverage of the spread (nominal 0.68 and 0.95)."""
-    values = member_energies(members, examples.elements, examples.fractions)
-    error = np.abs(values.mean(axis=0) - examples.energy)
-    spread = calibrated_spread(values, floor=floor, scale=scale)
-    subsets: Mapping[str, NDArray[np.bool_]] = {
-        "all": np.ones(len(examples), dtype=bool),
-        **{f"k={k}": examples.k == k for k in (2, 3, 4)},
-        "neutral": examples.neutral,
-        "below 0 eV/atom": examples.energy < 0,
-    }
-    return {
-        name: {
-            "n": int(rows.sum()),
-            "median": round(float(np.median(error[rows])), 4),
-            "mean": round(float(error[rows].mean()), 4),
-            "p90": round(float(np.quantile(error[rows], 0.9)), 4),
-            "within_1_spread": round(float((error[rows] <= spread[rows]).mean()), 4),
-            "within_2_spread": round(float((error[rows] <= 2 * spread[rows]).mean()), 4),
+def errors(
+    members: Sequence[PairNetwork], examples: Examples, *, floor: Sequence[float], scale: Sequence[float]
+) -> dict[str, dict[str, dict[str, float]]]:
+    """Absolute errors by database and subset, eV/atom, with the coverage of the spread (0.68 and 0.95)."""
+    found = {}
+    for i, name in enumerate(DATABASES):
+        listed = examples.of_database(name)
+        values = member_energies(members, listed.elements, listed.fractions)[:, :, i]
+        energy = listed.energy[:, i]
+        error = np.abs(values.mean(axis=0) - energy)
+        spread = calibrated_spread(values, floor=floor[i], scale=scale[i])
+        subsets: Mapping[str, NDArray[np.bool_]] = {
+            "all": np.ones(len(listed), dtype=bool),
+            **{f"k={k}": listed.k == k for k in (2, 3, 4)},
+            "neutral": listed.neutral,
+            "below 0 eV/atom": energy < 0,
         }
-        for name, rows in subsets.items()
-        if rows.any()
-    }
+        found[name] = {
+            subset: {
+                "n": int(rows.sum()),
+                "median": round(float(np.median(error[rows])), 4),
+                "mean": round(float(error[rows].mean()), 4),
+                "p90": round(float(np.quantile(error[rows], 0.9)), 4),
+                "within_1_spread": round(float((error[rows] <= spread[rows]).mean()), 4),
+                "within_2_spread": round(float((error[rows] <= 2 * spread[rows]).mean()), 4),
+            }
+            for subset, rows in subsets.items()
+            if rows.any()
+        }
+    return found
+
+
+def _stacked(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Both lists' rows one after the other, padded with 0 to the wider of them.  # [n, m]"""
+    width = max(first.shape[1], second.shape[1])
+    padded = [np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in (first, second)]
+    return np.concatenate(padded).astype(np.int64)
 
 
 def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -6,8 +6,8 @@ conditioned on the objective weights w and on sub-groups, and a reward of the sa
     r = m·w + λ_c/√n_f + κ·u(P_find) − c·T   for a charge-neutral composition, r_inv for any other
 
 with m = (stability, novelty, d_struct, d_comp). Stability comes from the composition surrogate on the DFT
-hull of the campaign; novelty from known formulas and earlier proposals; d_comp is real; d_struct, which needs
-crystals, is a constant. P_find is the probability that an unknown formula is a compound, u its utility.
+hulls of both databases; novelty from known formulas and earlier proposals; d_comp is real; d_struct, which
+needs crystals, is a constant. P_find is the probability that an unknown formula is a compound, u its utility.
 
 The surrogate has never seen most of what is proposed, and a learner finds its holes: with P_find from the
 surrogate's energy alone, 48 % expected finds were one among 47 relaxed. Therefore its spread is added to its
@@ -18,7 +18,6 @@ large spreads, energies far below the hull. `anchor policy check` then relaxes w
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
@@ -46,7 +45,8 @@ from anchor.reference.reference import Reference
 from anchor.reward.diversity import comp_kernel, diversity
 from anchor.reward.score import count_bonus, reward
 from anchor.reward.stability import stability_score
-from anchor.screening.plausibility import Evidence, Plausibility, gather_evidence
+from anchor.screening.evidence import Evidence, gather_evidence, hull_energies
+from anchor.screening.plausibility import Plausibility
 from anchor.screening.surrogate import Surrogate
 
 MEMORY = 5000
@@ -130,7 +130,7 @@ class Estimator:
 
     Attributes:
         surrogate: Formation energies.
-        hull: On the surrogate's scale.
+        hulls: Of each database, on the surrogate's scales.
         reference: Known formulas.
         prior: Whose templates count as known crystals of a stoichiometry.
         plausibility: Turns evidence into probabilities.
@@ -138,7 +138,7 @@ class Estimator:
     """
 
     surrogate: Surrogate
-    hull: Hull
+    hulls: Sequence[Hull]
     reference: Reference
     prior: TemplatePrior
     plausibility: Plausibility
@@ -146,7 +146,7 @@ class Estimator:
 
     def __call__(self, compositions: Compositions) -> Estimate:
         formulas, neutral = compositions.formulas, is_neutral(compositions)
-        hull_energy = self.hull.hull_energy(compositions.amounts)
+        hull_energy = hull_energies(compositions, self.hulls)
         evidence = gather_evidence(compositions, self.surrogate, hull_energy, self.prior)
         known = np.array([bool(self.reference.known(f)) for f in formulas], dtype=bool)
         find = np.where(neutral, self.plausibility.probability(evidence), 0.0)
@@ -312,11 +312,10 @@ def describe(compositions: Compositions, estimate: Estimate) -> dict[str, Any]:
     }
 
 
-def card_of(data: bytes, settings: FindSettings) -> dict[str, Any]:
+def card_of(settings: FindSettings) -> dict[str, Any]:
     """What belongs on the card of a policy file beside its run and the settings of its training."""
     return {
         "what": "composition policy after a warm start on free rewards",
-        "sha256": hashlib.sha256(data).hexdigest(),
         "find": asdict(settings),
         "threads": torch.get_num_threads(),
     }

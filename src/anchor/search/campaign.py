@@ -11,6 +11,7 @@ of one that was not.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,7 +24,7 @@ from anchor.chemistry.formula import parse_amounts
 from anchor.clock import Clock
 from anchor.config import Config
 from anchor.crystals.crystals import Crystals
-from anchor.errors import AnchorError
+from anchor.errors import AnchorError, Notice
 from anchor.hull.holes import in_words
 from anchor.outcomes.checks import Checks
 from anchor.policy.grpo import Learner, Proposal, Proposer, Scores, group_advantages
@@ -32,11 +33,16 @@ from anchor.policy.weights import load_policy
 from anchor.reward.novelty import History
 from anchor.reward.score import GroupScores, Memory
 from anchor.search.environment import Environment
-from anchor.search.ledger import Ledger, decode_crystal
+from anchor.search.ledger import RECOVER, Ledger, decode_crystal
 from anchor.search.policies import policy_file
 from anchor.search.realise import Realised
 from anchor.search.rows import candidate_rows, plain
+from anchor.search.screened import Screened
 from anchor.search.tables import candidates
+
+UNTRAINED_NEEDS = 10_000
+"""Structures below which an untrained policy is no good start: 90 % are valid only after 4,000 of them, and
+hardly any is within 0.1 eV/atom of the hulls before 10,000."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,7 @@ class Campaign:
         self.environment = environment
         self.learner = learner
         self.memory = recall(ledger, config, environment.checks)
-        self.next_step = ledger.n_steps
+        self.next_step, self.structures = ledger.n_steps, ledger.n_candidates
         self._commit_seconds = 0.0
 
     @classmethod
@@ -90,7 +96,8 @@ class Campaign:
                 `accept_changes` goes on all the same.
         """
         ledger = Ledger.open(location)
-        ledger.prepare()
+        with ledger.alone():  # another process that goes on with it is named before anything is loaded
+            ledger.prepare()
         config = Config.from_ledger(ledger.config)
         environment = environment or Environment.load(config)
         changes = _changes(ledger.identity, environment.identity())
@@ -100,20 +107,15 @@ class Campaign:
                 "bring them back, or go on with --accept-changes (numbers will not be comparable)",
             )
         state = ledger.state()
+        if state is None and ledger.n_steps:
+            raise AnchorError(
+                f"the ledger of '{location}' is damaged: it has {ledger.n_steps} steps and no state", RECOVER
+            )
         if not state:  # stopped before its first step, or nothing to remember
-            learner: Proposer = _fresh_learner(config, environment)
+            learner: Proposer = _fresh_learner(config, environment, proposed=ledger.n_candidates)
         else:
             learner = Learner.resume(config, environment.limits, state)
         return cls(config, ledger, environment, learner)
-
-    @property
-    def structures(self) -> int:
-        """Compositions proposed so far."""
-        return self.next_step * self.structures_per_step
-
-    @property
-    def structures_per_step(self) -> int:
-        return self.config.grpo.group_size * self.config.grpo.groups_per_step
 
     def run(
         self,
@@ -131,19 +133,29 @@ class Campaign:
         """
         budget = self.config.run.structures if structures is None else structures
         before = self.environment.prior.hash
-        while self.structures < budget:
-            report = self.step()
-            if on_step is not None:
-                on_step(report)
-            if stop is not None and stop():
-                break
+        with self.ledger.alone():
+            if self.ledger.n_steps != self.next_step:
+                raise AnchorError(
+                    f"another process went on from step {self.next_step}, to {self.ledger.n_steps}",
+                    "resume the campaign again",
+                )
+            while self.structures < budget:
+                report = self.step(left=budget - self.structures)
+                if on_step is not None:
+                    on_step(report)
+                if stop is not None and stop():
+                    break
         if self.environment.prior.hash != before:
             raise AnchorError(
                 "the prior changed during the search", "this is a bug: a prior is frozen in a campaign"
             )
 
-    def step(self) -> StepReport:
-        """One step of Algorithm 1, stored before it returns."""
+    def step(self, *, left: int | None = None) -> StepReport:
+        """One step of Algorithm 1, stored before it returns.
+
+        Args:
+            left: Compositions left in the budget, for who can propose fewer than whole groups.
+        """
         step, clock = self.next_step, Clock()
         realised: list[Realised] = []
         scored: list[GroupScores] = []
@@ -151,7 +163,10 @@ class Campaign:
         def score(proposal: Proposal) -> list[Scores]:
             groups = [compositions for compositions, _ in proposal.groups()]
             crystals = proposal.crystal_groups()
-            realised.extend(self.environment.realiser(groups, step=step, crystals=crystals, clock=clock))
+            visits = proposal.visit_groups()
+            realised.extend(
+                self.environment.realiser(groups, step=step, crystals=crystals, visits=visits, clock=clock)
+            )
             with clock.part("scoring"):
                 for (compositions, context), group in zip(proposal.groups(), realised, strict=True):
                     found = self.environment.scorer.score(
@@ -161,7 +176,7 @@ class Campaign:
             return [Scores(found.reward, found.include) for found in scored]
 
         began = time.perf_counter()
-        proposal, metrics = self.learner.step(step, score)
+        proposal, metrics = self.learner.step(step, score, left=left)
         others = sum(spent for part, spent in clock.items() if part != "potential")  # it is in "relaxation"
         clock["policy"] = time.perf_counter() - began - others
 
@@ -185,7 +200,7 @@ class Campaign:
         began = time.perf_counter()
         self.ledger.commit_step(summary, rows, self.learner.state(), keep=keep)
         self._commit_seconds = time.perf_counter() - began
-        self.next_step += 1
+        self.next_step, self.structures = step + 1, structures
         return StepReport(step, structures, rows, metrics, dict(clock))
 
     def _rows(
@@ -233,10 +248,19 @@ def recall(ledger: Ledger, config: Config, checks: Checks) -> Memory:
     return memory
 
 
-def _fresh_learner(config: Config, environment: Environment) -> Proposer:
+def _fresh_learner(config: Config, environment: Environment, *, proposed: int = 0) -> Proposer:
     source, start = config.policy.source, config.policy.start_from
+    if source == "screened":
+        return Screened(environment.limits, config, proposed)
     if source != "policy":
         return Untrained(source, environment.limits, config)
+    if start is None and config.run.structures < UNTRAINED_NEEDS:
+        warnings.warn(
+            f"the policy starts untrained, and {config.run.structures} structures teach it little but charge "
+            "neutrality; policy.start_from=default (or the preset 'quick') starts from the policy that ships",
+            Notice,
+            stacklevel=3,
+        )
     policy = load_policy(policy_file(start).read_bytes()) if start is not None else None
     return Learner.start(config, environment.limits, policy=policy)
 

@@ -11,7 +11,8 @@ import anchor
 DECIDES = (
     "arrays.py", "chemistry", "config.py", "crystals", "executors", "gates", "hull", "matching", "models",
     "outcomes", "policy", "potentials", "priors", "random.py", "reference", "relax", "reward",
-    "search/campaign.py", "search/environment.py", "search/realise.py", "weights.py",
+    "screening", "search/campaign.py", "search/environment.py", "search/realise.py", "search/screened.py",
+    "weights.py",
 )  # fmt: skip
 """Files and folders that a candidate's numbers go through. A new page, report or command is none of them."""
 

@@ -10,7 +10,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,15 @@ from sqlalchemy.exc import (
 from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError, InputError
 from anchor.outcomes.columns import ABOVE
+from anchor.paths import alone
 from anchor.search import older
 from anchor.search.tables import campaign, candidates, finds, metadata, states, steps, verdicts
 
 SCHEMA_VERSION = 2
+IDENTITY = ("anchor", "code", "reference", "prior", "potential", "hull", "threads")
+"""What every ledger says of the parts it was made with."""
 APPLICATION_ID = 0x414E4352  # "ANCR" in a SQLite header: tells our files from anybody else's
+RECOVER = "bring back a copy; of a damaged SQLite file, 'sqlite3 FILE .recover' saves what is left"
 EXAMPLE_URL = "for example postgresql://user@host/database"
 NETWORK_FILE_SYSTEMS = {
     "nfs",
@@ -48,6 +52,14 @@ NETWORK_FILE_SYSTEMS = {
 }
 
 
+def _checked_step(row: dict[str, Any]) -> dict[str, Any]:
+    """A step whose metrics and seconds are numbers by name, as they were stored."""
+    for name in ("metrics", "seconds"):
+        if not all(isinstance(value, int | float) for value in dict(row[name]).values()):
+            raise ValueError(f"{name} of step {row['step']} are not numbers")
+    return row
+
+
 def encode_crystal(crystal: Crystals) -> bytes:
     """One crystal, without loss: atom count and numbers (uint8), cell and coordinates (float64)."""
     head = bytes([crystal.n_atoms]) + crystal.numbers.astype(np.uint8).tobytes()
@@ -56,7 +68,9 @@ def encode_crystal(crystal: Crystals) -> bytes:
 
 def decode_crystal(content: bytes) -> Crystals:
     """Inverse of `encode_crystal`."""
-    n = content[0]
+    n = content[0] if content else 0
+    if not n or len(content) != 1 + n + 8 * (9 + 3 * n):
+        raise AnchorError(f"a crystal in the ledger is damaged: {len(content)} bytes for {n} atoms", RECOVER)
     numbers = np.frombuffer(content, np.uint8, n, offset=1).astype(np.int64)
     values = np.frombuffer(content, "<f8", 9 + 3 * n, offset=1 + n)
     return Crystals(np.array([n]), numbers, values[9:].reshape(n, 3), values[:9].reshape(1, 3, 3))
@@ -69,6 +83,27 @@ class Ledger:
         self._engine, self._path = _engine(url, path), path
         self.location = str(path or url)  # a URL without its password
         self.version = SCHEMA_VERSION
+        self._held = 0
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Be the one process that goes on with the campaign; within itself again, too.
+
+        Of a database on a server nobody else is kept away: there the second one to store a step fails.
+
+        Raises:
+            AnchorError: Another process goes on with it. One that has ended, however it did, is no obstacle.
+        """
+        with ExitStack() as lock:
+            if self._path is not None and not self._held:
+                lock.enter_context(
+                    alone(self._path.with_suffix(".lock"), f"going on with {self._path.parent}")
+                )
+            self._held += 1
+            try:
+                yield
+            finally:
+                self._held -= 1
 
     @classmethod
     def create(
@@ -118,9 +153,11 @@ class Ledger:
             with ledger._engine.connect() as connection:
                 if not sa.inspect(connection).has_table("campaign"):
                     raise InputError(f"'{name}' is a database, but not a ledger of anchor")
-                version = connection.execute(sa.select(campaign.c.schema_version)).scalar_one()
+                version = connection.execute(sa.select(campaign.c.schema_version)).scalar_one_or_none()
         except DatabaseError as error:
-            raise InputError(f"'{name}' cannot be read as a ledger: {error.orig}") from error
+            raise InputError(f"'{name}' cannot be read as a ledger: {error.orig}", RECOVER) from error
+        if not isinstance(version, int):
+            raise InputError(f"the ledger '{name}' is damaged: its schema is {version!r}", RECOVER)
         if version > SCHEMA_VERSION:
             raise InputError(
                 f"the ledger '{name}' has schema {version}, this anchor reads up to {SCHEMA_VERSION}",
@@ -156,6 +193,12 @@ class Ledger:
         self.require_current()
         latest = {"step": step["step"], "content": state}
         with self._transaction() as connection:
+            if connection.execute(sa.select(steps.c.step).where(steps.c.step == step["step"])).first():
+                raise AnchorError(
+                    f"step {step['step']} is stored already in '{self.location}': another process goes on "
+                    "with this campaign",
+                    "everything stored is safe; let one of them go on alone",
+                )
             connection.execute(candidates.insert(), [dict(row) for row in rows])
             connection.execute(steps.insert(), dict(step))
             connection.execute(states.delete().where(states.c.name == "latest"))
@@ -202,7 +245,11 @@ class Ledger:
 
     @property
     def identity(self) -> dict[str, Any]:
-        return self._scalar(sa.select(campaign.c.identity))
+        found = self._scalar(sa.select(campaign.c.identity))
+        missing = [name for name in IDENTITY if not isinstance(found, dict) or name not in found]
+        if missing:
+            raise AnchorError(f"the ledger '{self.location}' is damaged: it has no {missing[0]}", RECOVER)
+        return found
 
     @property
     def n_steps(self) -> int:
@@ -225,9 +272,8 @@ class Ledger:
     def step_rows(self) -> list[dict[str, Any]]:
         """All steps in order."""
         with self._reading() as connection:
-            return [
-                dict(row) for row in connection.execute(sa.select(steps).order_by(steps.c.step)).mappings()
-            ]
+            rows = connection.execute(sa.select(steps).order_by(steps.c.step)).mappings()
+            return [_checked_step(dict(row)) for row in rows]
 
     def rows(
         self, columns: Sequence[str] | None = None, where: sa.ColumnElement[bool] | None = None
@@ -290,7 +336,11 @@ class Ledger:
             cause = getattr(error, "orig", None) or error
             raise AnchorError(
                 f"the ledger '{self.location}' could not be read: {cause}",
-                "bring back a copy; of a damaged SQLite file, 'sqlite3 FILE .recover' saves what is left",
+                RECOVER,
+            ) from error
+        except (ValueError, TypeError) as error:  # a field that does not hold what its column says
+            raise AnchorError(
+                f"the ledger '{self.location}' is damaged, a field cannot be read: {error}", RECOVER
             ) from error
 
     def _scalar(self, query: sa.Select[Any], *, optional: bool = False) -> Any:

@@ -12,10 +12,12 @@ from typing import Any, Protocol
 from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError
 from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS, ENERGY, FORMATION
+from anchor.reading import read_json
 from anchor.search.finds import EACH
 from anchor.search.ledger import Ledger, decode_crystal, encode_crystal
 from anchor.verify.claims import Claim, Context, Verdict
 from anchor.verify.oracle import gather
+from anchor.writing import replace_file
 
 
 class Store(Protocol):
@@ -69,7 +71,7 @@ class FolderStore:
         path = self._path(claim.id, level)
         if not path.is_file():
             return None
-        row = json.loads(path.read_text(encoding="utf-8"))
+        row = read_json(path, hint="delete it: its level is made again")
         if row["key"] != key:
             return None
         stored = row["crystal"]
@@ -89,9 +91,7 @@ class FolderStore:
                     "lattice": crystal.lattice[0].tolist(),
                 }
             path = self._path(verdict.claim, verdict.level)
-            partial = path.with_suffix(".partial")
-            partial.write_text(json.dumps(row, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-            partial.replace(path)
+            replace_file(path, json.dumps(row, indent=1, ensure_ascii=False) + "\n")
 
     def _path(self, claim: str, level: int) -> Path:
         return self._folder / f"{re.sub(r'[^A-Za-z0-9._-]+', '-', claim)}-level-{level}.json"

@@ -1,0 +1,175 @@
+"""The order in which a screened search proposes: ranked, diverse, and at hand when it was made before.
+
+    order = screened_order(limits, 960)
+    order.compositions.formulas[:3]
+
+The order of all searchable elements ships; any other is made in seconds to a minute and kept in the user's
+cache. A longer order begins with every shorter one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anchor.arrays import load_arrays, save_arrays
+from anchor.chemistry.bounds import MAX_ELEMENTS
+from anchor.chemistry.composition import Compositions
+from anchor.chemistry.elements import VOCABULARY
+from anchor.paths import BUNDLED, cache_dir, sha256
+from anchor.policy.constraints import Limits
+from anchor.reading import read_json
+from anchor.reference.reference import load_reference
+from anchor.screening import chances, diverse, plausibility, surrogate
+from anchor.screening.diverse import diverse_order
+from anchor.screening.estimate import FreeEstimate, load_estimate
+from anchor.screening.ranking import Ranking, rank
+from anchor.writing import replace_file
+
+SHIPPED = BUNDLED / "screening" / "ranking.npz"
+"""The best formulas of all searchable elements of the default potential, with a card beside it."""
+SHORTEST = 4096
+"""Places of the shortest order that is made; longer ones double it."""
+WIDER = 2
+"""Formulas ranked for each place: some wait for more of other families."""
+VERSION = 1
+"""Goes up whenever rankings may change though files and limits do not."""
+
+
+def screened_order(
+    limits: Limits,
+    n: int,
+    *,
+    include_known: bool = False,
+    on_family: Callable[[int, int], object] | None = None,
+) -> Ranking:
+    """At least the first n places within limits, or all there are; from a file if it is there.
+
+    Args:
+        include_known: Keep formulas that a list has.
+        on_family: Told how far a new ranking is.
+    """
+    identity = order_identity(limits, include_known=include_known)
+    for path in (SHIPPED, _cached(identity)):
+        found = load_order(path, identity)
+        if found is not None and (len(found) >= n or found.exhausted):
+            return found
+    places = SHORTEST
+    while places < n:
+        places *= 2
+    began = time.process_time()
+    made = make_order(load_estimate(), limits, places, include_known=include_known, on_family=on_family)
+    seconds = time.process_time() - began
+    save_order(_cached(identity), made, {"identity": identity, "cpu_seconds": round(seconds, 1)})
+    return made
+
+
+def make_order(
+    estimate: FreeEstimate,
+    limits: Limits,
+    places: int,
+    *,
+    include_known: bool = False,
+    on_family: Callable[[int, int], object] | None = None,
+) -> Ranking:
+    """At least so many places, or all there are, by ranking as many formulas as the rule asks for."""
+    wider = WIDER
+    while True:
+        ranking = rank(estimate, limits, wider * places, include_known=include_known, on_family=on_family)
+        order = diverse_order(
+            ranking.compositions,
+            len(ranking) if ranking.exhausted else places,
+            required=np.flatnonzero(limits.required.cpu().numpy()),
+            allowed=limits.n_allowed,
+            exhausted=len(ranking) < wider * places,
+        )
+        if len(order) >= min(places, len(ranking)):
+            return ranking[order]
+        wider *= 2
+
+
+def order_identity(limits: Limits, *, include_known: bool = False) -> str:
+    """SHA-256 of all that decides an order: limits, estimate, lists of known formulas, rules."""
+    files = (surrogate.SHIPPED, plausibility.SHIPPED, chances.SHIPPED)
+    facts = {
+        "version": VERSION,
+        "elements": [VOCABULARY[i] for i in np.flatnonzero(limits.allowed.numpy())],
+        "required": np.flatnonzero(limits.required.numpy()).tolist(),
+        "lower": limits.lower.numpy()[limits.allowed.numpy()].tolist(),
+        "upper": limits.upper.numpy()[limits.allowed.numpy()].tolist(),
+        "k": limits.k,
+        "atoms": [limits.min_atoms, limits.max_atoms],
+        "known": include_known,
+        "files": [sha256(path) for path in files],
+        "reference": load_reference().card["files"],
+        "rule": [diverse.FAMILY_SHARE, diverse.ELEMENT_SHARE, diverse.FEWEST],
+    }
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+# Files
+
+
+def _cached(identity: str) -> Path:
+    return cache_dir() / "screening" / f"{identity[:32]}.npz"
+
+
+def save_order(path: Path, order: Ranking, card: dict[str, Any]) -> None:
+    """Write an order and its card (.json beside it): chances in 1e-4, energies in meV/atom."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    numbers, counts = order.compositions.padded(MAX_ELEMENTS)
+    save_arrays(
+        path,
+        {
+            "numbers": numbers.astype(np.uint8),
+            "counts": counts.astype(np.uint8),
+            "metastable": np.rint(order.metastable * 1e4).astype(np.uint16),
+            "stable": np.rint(order.stable * 1e4).astype(np.uint16),
+            "above_hull": np.rint(order.above_hull * 1e3).clip(-32768, 32767).astype(np.int16),
+            "spread": np.rint(order.spread * 1e3).clip(0, 65535).astype(np.uint16),
+        },
+    )
+    facts = {
+        "places": len(order),
+        "listed": order.listed,
+        "estimated": order.estimated,
+        "known": order.known,
+        "complete": order.complete,
+        "exhausted": order.exhausted,
+    }
+    replace_file(path.with_suffix(".json"), json.dumps({**card, **facts}, indent=1) + "\n")
+
+
+def load_order(path: Path, identity: str) -> Ranking | None:
+    """The order of a file if it has this identity."""
+    card = path.with_suffix(".json")
+    if not card.is_file() or not path.is_file():
+        return None
+    return _read(path, card.stat().st_mtime_ns, identity)
+
+
+@lru_cache(maxsize=4)
+def _read(path: Path, _changed: int, identity: str) -> Ranking | None:
+    card = read_json(path.with_suffix(".json"), hint="delete it: it is made again")
+    if card["identity"] != identity:
+        return None
+    arrays = load_arrays(path)
+    return Ranking(
+        Compositions.from_padded(arrays["numbers"].astype(np.int64), arrays["counts"].astype(np.int64)),
+        arrays["metastable"] / 1e4,
+        arrays["stable"] / 1e4,
+        arrays["above_hull"] / 1e3,
+        arrays["spread"] / 1e3,
+        listed={int(k): n for k, n in card["listed"].items()},
+        estimated=card["estimated"],
+        known=card["known"],
+        complete=card["complete"],
+        exhausted=card["exhausted"],
+    )
