@@ -155,7 +155,7 @@ class Prior(ABC):
         stream: Sequence[str | int] = (),
         units: int | None = None,
         cell: Literal["given", "free"] | None = None,
-        first: Sequence[int] | None = None,
+        first: Sequence[tuple[str, int]] | None = None,
     ) -> Sampled:
         """n crystals per composition: all of the first composition, then all of the second, …
 
@@ -167,7 +167,8 @@ class Prior(ABC):
             units: Formula units per cell, for every composition.
             cell: "given": exactly the atoms as written; "free": the number of formula units is chosen. By
                 default formulas (text) are free and compositions are given.
-            first: Number of the first draw of each composition, if not 0: a prior that ranks goes on there.
+            first: Name of each composition in its random stream and number of its first draw, by default its
+                position and 0. Asked again under the same name with later draws, a prior goes on.
 
         Raises:
             InputError: An element the prior does not know, or more atoms than it can place.
@@ -180,9 +181,9 @@ class Prior(ABC):
             free = isinstance(item, str) if cell is None else cell == "free"
             composition, chosen = _cell(_composition(item), units, free=free)
             self._refuse_unknown(composition, chosen)
-            start = 0 if first is None else first[position]
+            name, start = (position, 0) if first is None else first[position]
             for draw in range(start, start + n):
-                request = Request(composition, chosen, draw, seed, (*stream, position))
+                request = Request(composition, chosen, draw, seed, (*stream, name))
                 if chosen is None and not self.chooses_units:
                     request = with_units(request, self.max_atoms)
                 requests.append(request)
