@@ -54,6 +54,27 @@ class Sampled:
         missing = {request: why for request, why in self.missing.items() if request // n in items}
         return Sampled(self.crystals[kept], self.request[kept], [self.made_by[i] for i in kept], missing)
 
+    @classmethod
+    def gather(cls, made: Mapping[int, tuple[Crystals, str]], missing: Mapping[int, str]) -> Sampled:
+        """From a crystal (a batch of one) and its maker for each request that has one."""
+        order = sorted(made)
+        return cls(
+            Crystals.concatenate(made[i][0] for i in order),
+            np.array(order, dtype=np.int64),
+            [made[i][1] for i in order],
+            dict(missing),
+        )
+
+    def filled(self, requests: Sequence[Request], other: Prior) -> Sampled:
+        """What is missing, answered by another prior as far as it can."""
+        waiting = sorted(self.missing)
+        answer = other.answer([requests[i] for i in waiting])
+        made = dict(zip(self.request.tolist(), zip(self.crystals, self.made_by, strict=True), strict=True))
+        late = zip(answer.crystals, answer.made_by, strict=True)
+        made |= {waiting[k]: one for k, one in zip(answer.request.tolist(), late, strict=True)}
+        missing = {waiting[k]: f"{self.missing[waiting[k]]}; {why}" for k, why in answer.missing.items()}
+        return Sampled.gather(made, missing)
+
     def complete(self) -> Crystals:
         """The crystals, one for every request.
 
@@ -95,6 +116,11 @@ class Prior(ABC):
     chooses_units: ClassVar[bool] = False
     proposals: int = 1
     rounds: Rounds = ((0, 1),)
+
+    @property
+    def makers(self) -> frozenset[str]:
+        """Names in `made_by` that are no fallback."""
+        return frozenset({self.name})
 
     @abstractmethod
     def draw(self, requests: Sequence[Request]) -> Crystals | Sampled:
