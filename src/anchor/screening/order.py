@@ -190,7 +190,7 @@ def _read(path: Path, _changed: int, identity: str) -> Ranking | None:
 def default_limits() -> Limits:
     """All elements that can be searched with the default potential."""
     config = Config()
-    searchable = load_hull(config.relax.potential, config.hull.kind).searchable_elements
+    searchable = load_hull(config.relax.potential).searchable_elements
     return Limits.from_config(config.action_space, searchable=searchable)
 
 
