@@ -45,18 +45,19 @@ ALLOWED = {
     "filling":
         "chemistry crystals executors hull models outcomes potentials priors reference relax screening "
         "search",
+    "dft": "chemistry crystals hull outcomes potentials priors reference relax",
     "verify":
-        "chemistry crystals executors formats hull matching outcomes potentials priors reference relax "
-        "search",
+        "chemistry crystals dft executors filling formats hull matching outcomes potentials priors "
+        "reference relax screening search",
     "evaluate":
         "chemistry crystals executors formats gates hull matching outcomes policy potentials priors "
         "reference relax reward screening search",
     "catalogue": "chemistry crystals hull outcomes potentials search",
-    "studies": "chemistry policy reward search",
+    "studies": "chemistry evaluate hull outcomes policy priors reward search",
     "report": "crystals outcomes search",
     "cli":
-        "catalogue chemistry crystals evaluate executors filling formats hull models outcomes policy "
-        "potentials priors reference relax report screening search verify",
+        "catalogue chemistry crystals dft evaluate executors filling formats hull models outcomes "
+        "policy potentials priors reference relax report screening search studies verify",
 }  # fmt: skip
 """Folder → folders it may import. A new edge is a decision: make it here."""
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anchor.cli.common import JsonFlag, Overwrite, emit, print_table
+from anchor.cli.common import JsonFlag, Overwrite, command_line, emit, print_table
 from anchor.errors import InputError
 
 if TYPE_CHECKING:
@@ -167,7 +165,7 @@ def build(
         raise InputError(f"'{out}' does not end in .npz")
     for path in (out, out.with_suffix(".json")):
         check_place(path, overwrite=overwrite)
-    made = build_catalogue(campaigns, most=most, command=shlex.join(["anchor", *sys.argv[1:]]))
+    made = build_catalogue(campaigns, most=most, command=command_line())
     save_catalogue(out, made)
     emit({"file": out, **made.counts()}) if json else print_table(["what", "count"], made.counts().items())
 

@@ -20,6 +20,7 @@ try:
         compare,
         compositions,
         data,
+        dft,
         doctor,
         energies,
         evaluate,
@@ -33,6 +34,7 @@ try:
         report,
         screen,
         search,
+        study,
         verify,
     )
     from anchor.errors import AnchorError, InputError, Notice
@@ -50,6 +52,7 @@ app = typer.Typer(
 app.add_typer(catalogue.app, name="catalogue")
 app.add_typer(compositions.app, name="compositions")
 app.add_typer(data.app, name="data")
+app.add_typer(dft.app, name="dft")
 app.add_typer(energies.app, name="energies")
 app.command("hull")(hull.hull)
 app.add_typer(policy.app, name="policy")
@@ -65,6 +68,7 @@ app.command()(report.report)
 app.command()(export.export)
 app.command()(evaluate.evaluate)
 app.command()(compare.compare)
+app.add_typer(study.app, name="study")
 app.command()(doctor.doctor)
 
 

@@ -92,15 +92,8 @@ class Maker:
         )
         owner = made.request // CANDIDATES
         chosen = self.judge.lowest(made.crystals, owner)
-        table = self._judged(self.judge, made.crystals[chosen]).spread(owner[chosen], len(formulas))
-        columns = self._columns(table)
-        lower = np.flatnonzero(asks_second(columns))
-        other = {name: np.full(len(formulas), np.nan) for name in DATABASES}
-        if len(lower):
-            again = self._judged(self.second, table.crystals[np.searchsorted(table.at, lower)])
-            for name in DATABASES:
-                other[name][lower] = again.numbers(above(name))
-        columns |= {f"second_{name}": values for name, values in other.items()}
+        table = judged(self.judge, made.crystals[chosen]).spread(owner[chosen], len(formulas))
+        columns = self.columns(table)
         near = np.any([columns[f"above_{name}"] <= KEEP for name in DATABASES], axis=0)
         kept = np.flatnonzero(near[table.at])
         crystals = table.crystals[kept]
@@ -113,10 +106,16 @@ class Maker:
             "lattice": crystals.lattice,
         }
 
-    def _judged(self, judge: Judge, crystals: Crystals) -> Outcomes:
-        table = judge.placed(judge.relaxed([crystals])[0])
-        assert judge.checks is not None
-        return judge.checks(table)[0]
+    def columns(self, table: Outcomes) -> Arrays:
+        """What the guards ask about judged crystals; the second potential answers where it has to."""
+        columns = self._columns(table)
+        lower = np.flatnonzero(asks_second(columns))
+        other = {name: np.full(table.n, np.nan) for name in DATABASES}
+        if len(lower):
+            again = judged(self.second, table.crystals[np.searchsorted(table.at, lower)])
+            for name in DATABASES:
+                other[name][lower] = again.numbers(above(name))
+        return columns | {f"second_{name}": values for name, values in other.items()}
 
     def _columns(self, table: Outcomes) -> Arrays:
         crystals, at, n = table.crystals, table.at, table.n
@@ -135,6 +134,13 @@ class Maker:
             columns[f"strict_{name}"] = np.full(n, np.nan)
             columns[f"strict_{name}"][at] = strict[name]
         return columns
+
+
+def judged(judge: Judge, crystals: Crystals) -> Outcomes:
+    """Relaxed, placed and checked, without embeddings."""
+    table = judge.placed(judge.relaxed([crystals])[0])
+    assert judge.checks is not None
+    return judge.checks(table)[0]
 
 
 # The folder of a run

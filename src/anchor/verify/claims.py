@@ -154,6 +154,7 @@ class Context:
         competition: What else the campaign found.
         prior_names: Who may propose other structures.
         seed: Of every draw.
+        others: Judges with other potentials, loaded when first asked for.
     """
 
     judge: Judge
@@ -164,7 +165,7 @@ class Context:
     competition: Competition = Competition()
     prior_names: tuple[str, ...] = ()
     seed: int = 0
-    _others: dict[str, Judge] = field(default_factory=dict, init=False, repr=False)
+    others: dict[str, Judge] = field(default_factory=dict, repr=False)
 
     @property
     def potential(self) -> Potential:
@@ -187,9 +188,9 @@ class Context:
         Raises:
             AnchorError: It is not installed, or has no energies of the reference.
         """
-        if potential not in self._others:
-            self._others[potential] = load_judge(potential, self.executor)
-        return self._others[potential]
+        if potential not in self.others:
+            self.others[potential] = load_judge(potential, self.executor)
+        return self.others[potential]
 
     def moved(self, claim: Claim, crystal: Crystals, energy: float) -> Claim:
         """The claim made by another crystal of its formula, placed on the hulls; energy in eV/atom."""

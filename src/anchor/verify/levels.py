@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from anchor.errors import InputError
 from anchor.verify.claims import Level
+from anchor.verify.competitors import Competitors
+from anchor.verify.dft_level import RealDft
+from anchor.verify.dynamics import Dynamics
 from anchor.verify.oracle import Oracle
 from anchor.verify.other_potentials import OtherPotentials
 from anchor.verify.refined import Refined
@@ -16,11 +20,15 @@ LEVELS: dict[int, Callable[[], Level]] = {
     1: Oracle,
     2: SameComposition,
     3: OtherPotentials,
+    4: Competitors,
+    5: Dynamics,
+    6: RealDft,
 }
 
 
-def load_levels(up_to: int) -> list[Level]:
-    """Levels in order, cheapest first, up to this one."""
+def load_levels(up_to: int, *, md: bool = False) -> list[Level]:
+    """Levels in order, cheapest first, up to this one; `md`: the last of `Dynamics` too."""
     if up_to not in LEVELS or up_to < 1:
         raise InputError(f"there is no level {up_to}", f"levels are 1 to {max(LEVELS)}")
-    return [make() for number, make in sorted(LEVELS.items()) if number <= up_to]
+    levels: dict[int, Callable[[], Level]] = {**LEVELS, Dynamics.number: partial(Dynamics, md=md)}
+    return [make() for number, make in sorted(levels.items()) if number <= up_to]

@@ -17,14 +17,13 @@ import numpy as np
 
 from anchor.chemistry.formula import parse_amounts
 from anchor.crystals.crystals import Crystals
+from anchor.crystals.distances import minimum_image_distances
 from anchor.crystals.symmetry import space_group
 from anchor.hull.belief import Belief, load_depths
 from anchor.hull.competition import above_with_all
 from anchor.hull.databases import LABELS
 from anchor.hull.holes import load_knowledge
 from anchor.hull.merit import own_merit, strict_above
-from anchor.outcomes.columns import ENERGY
-from anchor.outcomes.table import Outcomes
 from anchor.verify.claims import Claim, Context, Verdict
 from anchor.verify.molecules import NEUTRAL, hydrides
 
@@ -43,7 +42,7 @@ class Facts:
         strict: Energy above the hull of each database with the potential's own elements, eV/atom.
         merit: Whether it is low without what those lend it.
         belief: Whether known compounds of its kind lie as deep; None without an energy.
-        gate: Why it is not valid; '' if it is.
+        bonds_ok: Whether no bond is shorter than 80 % of the shortest known one of its kind.
         symbol: Space group.
         number: Of the space group.
         listed: Whether a list has the formula in this space group; None: no list tells.
@@ -54,7 +53,7 @@ class Facts:
     strict: Mapping[str, float]
     merit: bool
     belief: Belief | None
-    gate: str
+    bonds_ok: bool
     symbol: str
     number: int
     listed: bool | None
@@ -104,7 +103,7 @@ def gather(claims: Sequence[Claim], context: Context) -> list[Facts]:
         [*(claim.formula for claim in context.claims), *context.competition.formulas],
         [*(claim.above for claim in context.claims), *context.competition.above],
     )
-    gates = _gates(crystals, energy, context)
+    bonds = _bonds_ok(crystals, context)
     found = []
     for i, claim in enumerate(claims):
         symbol, number = space_group(claim.crystal)
@@ -116,7 +115,7 @@ def gather(claims: Sequence[Claim], context: Context) -> list[Facts]:
                 strict={name: float(values[i]) for name, values in strict.items()},
                 merit=bool(merit[i]),
                 belief=load_depths().of(claim.formula, claim.above_hull) if scored else None,
-                gate=gates[i],
+                bonds_ok=bonds[i],
                 symbol=symbol,
                 number=number,
                 listed=number in listed if listed else None,
@@ -126,13 +125,13 @@ def gather(claims: Sequence[Claim], context: Context) -> list[Facts]:
     return found
 
 
-def _gates(crystals: Crystals, energy: np.ndarray, context: Context) -> list[str]:
+def _bonds_ok(crystals: Crystals, context: Context) -> list[bool]:
+    """The charge is the search's gate and no attack: half of the known intermetallics would fail it."""
     if context.judge.checks is None:
-        return [""] * len(crystals)
-    table = Outcomes.of(crystals).with_columns(**{ENERGY: energy * crystals.counts})
-    table, _ = context.judge.checks(table)
-    reasons = zip(table.flags("valid").tolist(), table.texts("gate_reason"), strict=True)
-    return ["" if ok else why or "not valid" for ok, why in reasons]
+        return [True] * len(crystals)
+    contacts = minimum_image_distances(crystals, self_images=True)
+    verdicts = context.judge.checks.paper.verdicts(crystals, contacts)
+    return [bool(ok) for ok in verdicts.columns["bonds_ok"]]
 
 
 def _verdict(claim: Claim, facts: Facts, context: Context, level: int) -> Verdict:
@@ -156,8 +155,8 @@ def _objection(claim: Claim, facts: Facts) -> str:
         return f"a rediscovery: the formula is known to {names}{agrees}"
     if claim.above_hull > claim.limit:
         return f"{_ev(claim.above_hull)} above the hull of known phases"
-    if facts.gate:
-        return f"the relaxed crystal does not pass the gate: {facts.gate}"
+    if not facts.bonds_ok:
+        return "a bond shorter than any known one of its kind"
     if facts.belief.suspicious:
         return (
             f"{_ev(-claim.above_hull)} below the hull, deeper than {facts.belief.percentile:.1f} % of known "
