@@ -32,6 +32,8 @@ from anchor.statistics import wilson_interval
 POTENTIALS = ("mattersim-1m", "mattersim-5m", "sevennet-0", "chgnet")
 LIMITS = (0.0, 0.03, 0.1)
 UNSTABLE = 0.1
+TEMPTING = 0.03
+"""eV/atom above the hull that no error of a potential explains in most cases, and that looks like a find."""
 
 
 def dft_distances(formulas: list[str]) -> dict[str, np.ndarray]:
@@ -50,8 +52,12 @@ def dft_distances(formulas: list[str]) -> dict[str, np.ndarray]:
     return found
 
 
-def choose(n: int, seed: int) -> tuple[list[str], list[str]]:
-    """Stable and unstable ternaries with a crystal in the reference, drawn at random."""
+def pools() -> dict[str, list[str]]:
+    """Compounds of three elements with a crystal in the reference, by what DFT says of them.
+
+    "stable": on both hulls. "unstable": more than UNSTABLE above the hull of each database that has them.
+    "tempting": between TEMPTING and UNSTABLE above it.
+    """
     reference = load_reference()
     searchable = set(load_hull("mattersim-1m").searchable_elements)
     lowest: dict[str, float] = {}
@@ -62,8 +68,17 @@ def choose(n: int, seed: int) -> tuple[list[str], list[str]]:
     oqmd, mp = distances["oqmd"], distances["mp"]
     on_both = (np.abs(oqmd) < 1e-6) & (np.abs(mp) < 1e-6)
     stable = [f for f, ok in zip(ternary, on_both, strict=True) if ok and lowest[f] <= 0]
-    high = np.fmin(oqmd, mp) > UNSTABLE  # fmin: of those that list it
-    unstable = [f for f, ok in zip(ternary, high, strict=True) if ok]
+    low, high = np.fmin(oqmd, mp), np.fmax(oqmd, mp)  # of those that list it
+    unstable = [f for f, ok in zip(ternary, low > UNSTABLE, strict=True) if ok]
+    between = (low > TEMPTING) & (high <= UNSTABLE)
+    tempting = [f for f, ok in zip(ternary, between, strict=True) if ok]
+    return {"stable": stable, "unstable": unstable, "tempting": tempting}
+
+
+def choose(n: int, seed: int) -> tuple[list[str], list[str]]:
+    """Stable and unstable ternaries, drawn at random."""
+    found = pools()
+    stable, unstable = found["stable"], found["unstable"]
     rng = np.random.default_rng(seed)
     print(f"drawn from {len(stable)} stable and {len(unstable)} unstable compounds of three elements")
     return (

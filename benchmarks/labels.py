@@ -2,6 +2,7 @@
 
     python benchmarks/labels.py spread.csv                     from the best to the hopeless
     python benchmarks/labels.py best.csv --best 3000 -n 250    of the best 3000 of the whole ranking
+    python benchmarks/labels.py within.csv --within -n 16      the best 16 of each of ten known systems
 
 Then: anchor evaluate formulas:spread.csv --query free --candidates 2 --potential mattersim-1m --steps 80
 --fmax 0.05 --seeds 1 --out eval/spread, and anchor policy labels eval/spread --out labels.csv.
@@ -45,6 +46,13 @@ TWICE = ("Li", "Fe", "P", "O")
 """A system that an earlier estimate was far too hopeful about: it gets twelve formulas instead of two."""
 
 
+SEARCHED = (
+    "Li-Fe-P-O", "Na-Mn-O-F", "Li-Co-Ni-O", "Ca-Al-Si-O", "Ba-Ti-Zr-O", "Cu-In-Ga-Se", "Mg-V-P-O",
+    "K-Sn-P-S", "Zn-Ge-P-N", "Na-K-Cl-S",
+)  # fmt: skip
+"""Systems that people search, all well studied."""
+
+
 def spread(free: FreeEstimate, elements: list[str], *, seed: int) -> dict[str, str]:
     """Formula → part, shuffled: the first n are as good a choice as all."""
     rng = generator(seed, "labels")
@@ -84,6 +92,15 @@ def best(free: FreeEstimate, elements: list[str], *, ranks: int, n: int, seed: i
     return dict.fromkeys(found.compositions[rows].formulas, "best")
 
 
+def within(free: FreeEstimate, *, n: int) -> dict[str, str]:
+    """The best n formulas of each of SEARCHED, as a search with such limits finds them."""
+    chosen: dict[str, str] = {}
+    for symbols in SEARCHED:
+        limits = Limits.from_config(Config().action_space.model_copy(update={"elements": symbols.split("-")}))
+        chosen |= dict.fromkeys(rank(free, limits, n).compositions.formulas, symbols)
+    return chosen
+
+
 def _new(free: FreeEstimate, compositions: Compositions) -> Compositions:
     return compositions[askable(compositions, free.reference)]
 
@@ -107,7 +124,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--best", type=int, help="ranks of the whole ranking to draw from")
-    parser.add_argument("-n", type=int, default=250, help="formulas to draw from them")
+    parser.add_argument("--within", action="store_true", help="the best of ten known systems")
+    parser.add_argument("-n", type=int, default=250, help="formulas to draw")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     free = load_estimate()
@@ -115,6 +133,8 @@ def main() -> None:
     elements = [s for s in searchable if NUMBER[s] in free.prior.elements]
     if given.best:
         chosen = best(free, elements, ranks=given.best, n=given.n, seed=given.seed)
+    elif given.within:
+        chosen = within(free, n=given.n)
     else:
         chosen = spread(free, elements, seed=given.seed)
     lines = ["formula,part", *(f"{formula},{part}" for formula, part in chosen.items())]

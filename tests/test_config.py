@@ -1,5 +1,6 @@
 """The configuration tree: the paper's values, layering, and errors that name the way out."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -180,7 +181,12 @@ def test_the_paper_preset_value_by_value() -> None:
             "fallback": "constant",
             "oxidation_bounds": {},
         },
-        "prior": {"query": "reduced", "candidates": 1, "fallback": "templates"},  # one structure per formula
+        "prior": {  # one structure per formula
+            "query": "reduced",
+            "candidates": 1,
+            "rounds": None,
+            "fallback": "templates",
+        },
         "relax": {
             "potential": "mattersim-1m",
             "cell": False,  # app. D.3: over atomic positions only
@@ -278,3 +284,34 @@ def test_a_ledger_of_today_loads_in_silence() -> None:
     for preset in PRESETS:
         config = load_config(preset=preset).config
         assert Config.from_ledger(config.model_dump(mode="json")) == config
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("reward.weights=[0, 0, 0, 0]", "all of them zero"),
+        ("reward.weights=[.nan, 1, 1, 1]", "finite"),
+        ("relax.fmax=.nan", "finite"),
+        ("reward.alpha=[.inf, 1, 1, 1]", "finite"),
+        ("run.seed=-1", "greater than or equal to 0"),
+        ("run.structures=99999999999999", "less than or equal"),
+        ("grpo.group_size=" + "[" * 5000, "nested too deeply"),
+    ],
+)
+def test_nonsense_numbers_are_refused(override: str, expected: str) -> None:
+    with pytest.raises(InputError, match=expected):
+        load_config(overrides=[override])
+
+
+def test_files_that_are_no_settings_end_at_once(tmp_path: Path) -> None:
+    (tmp_path / "deep.yaml").write_text("a: " + "[" * 5000)
+    os.mkfifo(tmp_path / "pipe.yaml")
+    for name, expected in {"deep.yaml": "nested", "pipe.yaml": "pipe", ".": "folder"}.items():
+        with pytest.raises(InputError, match=expected):
+            load_config(tmp_path / name)
+
+
+@pytest.mark.parametrize("stored", [[], {"run": 3}, {"run": {"structures": "x"}}])
+def test_a_damaged_stored_configuration_is_named(stored: object) -> None:
+    with pytest.raises(InputError, match="stored configuration is damaged"):
+        Config.from_ledger(stored)  # type: ignore[arg-type]

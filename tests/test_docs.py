@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from anchor.cli.reference import cli_page, config_page
+from anchor.cli.reference import cli_page, config_page, studies_page
 
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize(("page", "made"), [("cli.md", cli_page), ("config.md", config_page)])
+PAGES = {"cli.md": cli_page, "config.md": config_page, "studies.md": studies_page}
+
+
+@pytest.mark.parametrize(("page", "made"), PAGES.items())
 def test_generated_pages_are_current(page: str, made) -> None:  # type: ignore[no-untyped-def]
     assert (ROOT / "docs" / page).read_text() == made(), "run: make docs"
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import zipfile
+import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anchor.errors import MissingDependencyError
+from anchor.errors import InputError, MissingDependencyError
+from anchor.writing import draft
 
 Arrays = Mapping[str, NDArray]
 
@@ -18,7 +21,8 @@ Arrays = Mapping[str, NDArray]
 def save_arrays(path: Path, arrays: Arrays) -> None:
     """Write a compressed .npz. NumPy dates every member 1980-01-01: equal arrays give equal bytes."""
     ordered: dict[str, Any] = {name: np.asarray(arrays[name], order="C") for name in sorted(arrays)}
-    np.savez_compressed(path, **ordered)
+    with draft(path) as made, made.open("wb") as file:
+        np.savez_compressed(file, **ordered)
 
 
 def load_arrays(path: Path) -> dict[str, NDArray]:
@@ -27,8 +31,11 @@ def load_arrays(path: Path) -> dict[str, NDArray]:
         raise MissingDependencyError(
             f"the bundled file {path.name} is missing from {path.parent}", "make it with: anchor data build"
         )
-    with np.load(path, allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(f"{path} is damaged: {error}", "of what ships: install anchor again") from None
 
 
 def content_hash(arrays: Arrays) -> str:

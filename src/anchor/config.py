@@ -22,7 +22,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from anchor.errors import InputError, Notice, nearest
 from anchor.plain_yaml import YAMLError, read_yaml, write_yaml
+from anchor.reading import plain_file
 
+MOST_STRUCTURES = 100_000_000
+"""Budget of a campaign beyond which a number is a slip of the finger: a thousand times the paper's."""
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
@@ -30,7 +33,7 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 class Section(BaseModel):
     """Part of the tree: unknown names are refused, values are checked, nothing changes after loading."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
 
 class ActionSpace(Section):
@@ -191,6 +194,8 @@ class Reward(Section):
     def _lengths(self) -> Reward:
         if self.weights is not None and len(self.weights) != len(self.alpha):
             raise ValueError(f"{len(self.weights)} weights for {len(self.alpha)} objectives (alpha)")
+        if self.weights is not None and (min(self.weights) < 0 or not any(self.weights)):
+            raise ValueError("weights must not be negative, and not all of them zero")
         if len(self.alpha) != 4 + len(self.objectives):
             raise ValueError(
                 f"alpha has {len(self.alpha)} entries for 4 + {len(self.objectives)} own objectives"
@@ -203,8 +208,8 @@ class Prior(Section):
 
     name: str = Field(
         "templates-all",
-        description="templates-all, templates (train split), wyckoff, omatg, kldm, crystalite, random, or "
-        "your own module:factory",
+        description="templates-all, templates (train split), merged-all, wyckoff, omatg, kldm, crystalite, "
+        "random, portfolio:cheap, portfolio:standard, portfolio:full, or your own module:factory",
     )
     query: Literal["cell", "reduced", "free"] = Field(
         "cell",
@@ -212,7 +217,16 @@ class Prior(Section):
         "choose the number of formula units",
     )
     candidates: int = Field(
-        1, ge=1, description="crystals per composition, of which the one of lowest energy is relaxed"
+        1,
+        ge=1,
+        description="crystals per composition, of which the one of lowest energy is relaxed; of a portfolio "
+        "all its proposals at least",
+    )
+    rounds: tuple[tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=1)]], ...] | None = Field(
+        None,
+        min_length=1,
+        description="how one of several is chosen, e.g. [[0, 3], [10, 1]]: after single points three stay, "
+        "after ten steps one; none: by single points, or as the portfolio says",
     )
     fallback: str = Field(
         "templates",
@@ -259,12 +273,15 @@ class Thresholds(Section):
 class Run(Section):
     """How a campaign runs on this machine."""
 
-    seed: int = Field(0, description="seed of every random draw")
-    structures: int = Field(100_000, ge=1, description="budget: compositions proposed (tab:hparams 'budget')")
+    seed: int = Field(0, ge=0, description="seed of every random draw")
+    structures: int = Field(
+        100_000, ge=1, le=MOST_STRUCTURES, description="budget: compositions proposed (tab:hparams 'budget')"
+    )
     device: str = Field("cpu", description="cpu, cuda, cuda:1, mps")
     workers: int | None = Field(
         None,
         ge=1,
+        le=1024,
         description="processes that relax, on a CPU; none: as many as cores. Results do not depend on it",
     )
     threads: int | None = Field(
@@ -297,6 +314,10 @@ class Config(Section):
         """A stored configuration, perhaps of an older version; settings that no longer exist are named."""
         kept: dict[str, dict[str, Any]] = {}
         gone: list[str] = []
+        if not isinstance(stored, Mapping) or not all(isinstance(v, Mapping) for v in stored.values()):
+            raise InputError(
+                "the stored configuration is damaged: it is not made of sections", "bring back a copy"
+            )
         for section, values in stored.items():
             if section not in cls.model_fields:
                 gone.append(section)
@@ -307,7 +328,10 @@ class Config(Section):
         if gone:
             text = f"settings that no longer exist are left out: {', '.join(gone)}"
             warnings.warn(text, Notice, stacklevel=2)
-        return cls.model_validate(kept)
+        try:
+            return cls.model_validate(kept)
+        except ValidationError as error:
+            raise InputError(f"the stored configuration is damaged: {_explain(error, {})}") from None
 
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -420,10 +444,14 @@ def describe_fields() -> Iterator[tuple[str, str, str]]:
 
 def _read_yaml(path: Path) -> dict[str, Any]:
     try:
-        content = read_yaml(path.read_text())
-    except FileNotFoundError:
+        if not path.exists():
+            raise InputError(
+                f"no config file '{path}'", "see the defaults with: anchor search --print-config"
+            )
+        content = read_yaml(plain_file(path).read_text(encoding="utf-8"))
+    except RecursionError:
         raise InputError(
-            f"no config file '{path}'", "see the defaults with: anchor search --print-config"
+            f"'{path}' is nested too deeply", "a configuration has sections with values"
         ) from None
     except (YAMLError, UnicodeDecodeError) as error:
         raise InputError(f"'{path}' is not readable YAML: {error}") from None
@@ -444,6 +472,8 @@ def _parse_override(text: str) -> dict[str, Any]:
     section, name = parts
     try:
         parsed = read_yaml(value)
+    except RecursionError:
+        raise InputError(f"the value of '--set {key}' is nested too deeply") from None
     except YAMLError as error:
         if not _is_text(section, name):
             raise InputError(f"the value in '--set {text}' is not readable: {error}") from None

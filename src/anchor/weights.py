@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from anchor.arrays import content_hash
 from anchor.errors import InputError, MissingDependencyError
+from anchor.writing import replace_file
 
 _KEY = "anchor"  # of the card in the header
 
@@ -47,7 +48,7 @@ def unpack(data: bytes, *, what: str, hint: str | None = None) -> tuple[dict[str
 
 def write(path: Path, tensors: Mapping[str, Tensor], card: Mapping[str, Any]) -> None:
     """`pack` into a file, whole or not at all."""
-    _write(path, pack(tensors, card))
+    replace_file(path, pack(tensors, card))
 
 
 def read(path: Path, *, hint: str | None = None) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -62,7 +63,7 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
     text = json.dumps(document, indent=1)
     # Strings have no line breaks in JSON: what is joined here is never part of one.
     text = re.sub(r"\{[^{}]*\}|\[[^\[\]{}]*\]", lambda match: re.sub(r"\s*\n\s*", " ", match[0]), text)
-    _write(path, (text + "\n").encode())
+    replace_file(path, text + "\n")
 
 
 def live_hash(module: nn.Module, settings: str, **arrays: NDArray) -> str:
@@ -70,9 +71,3 @@ def live_hash(module: nn.Module, settings: str, **arrays: NDArray) -> str:
     weights = {f"weights.{name}": t.detach().cpu().numpy() for name, t in module.state_dict().items()}
     said = np.frombuffer(settings.encode(), dtype=np.uint8)
     return content_hash({**weights, **arrays, "settings": said})
-
-
-def _write(path: Path, data: bytes) -> None:
-    draft = path.with_name(path.name + ".tmp")
-    draft.write_bytes(data)
-    draft.replace(path)

@@ -157,3 +157,45 @@ def test_a_missing_logger_is_refused_before_anything_starts(
     assert isinstance(result.exception, AnchorError)
     assert "wandb, which is not installed" in str(result.exception)
     assert not (tmp_path / "run").exists()
+
+
+def test_what_people_keep_in_the_folder_stays(folder: Path) -> None:
+    mine = [folder / "finds" / "mine.cif", folder / "notes.txt"]
+    for path in mine:
+        path.write_text("mine")
+    (folder / "finds.csv").write_text("edited")
+    result = RUNNER.invoke(app, ["resume", str(folder), "--finds", "1", "--json"])
+    assert result.exit_code == 0, result.output
+    assert all(path.read_text() == "mine" for path in mine)
+    assert (folder / "finds.csv").read_text() == "edited"
+    assert json.loads(result.stdout)["files"]["finds"].endswith("finds-2.csv")
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("report {} --out", "r.html"),
+        ("report {} --summary", "s.json"),
+        ("policy save {} --out", "p.safetensors"),
+    ],
+)
+def test_nothing_is_written_over_unless_told(folder: Path, tmp_path: Path, command: str, name: str) -> None:
+    path = tmp_path / name
+    path.write_text("mine")
+    words = [*command.format(folder).split(), str(path)]
+    result = RUNNER.invoke(app, words)
+    assert isinstance(result.exception, InputError)
+    assert "--overwrite" in str(result.exception)
+    assert path.read_text() == "mine"
+    result = RUNNER.invoke(app, [*words, "--overwrite"])
+    assert result.exit_code == 0, result.output
+    assert path.stat().st_size > 100
+
+
+def test_a_policy_is_not_saved_under_its_cards_name(folder: Path, tmp_path: Path) -> None:
+    result = RUNNER.invoke(app, ["policy", "save", str(folder), "--out", str(tmp_path / "p.json")])
+    assert isinstance(result.exception, InputError)
+    (tmp_path / "q.json").write_text("mine")  # where the card would go
+    result = RUNNER.invoke(app, ["policy", "save", str(folder), "--out", str(tmp_path / "q.safetensors")])
+    assert isinstance(result.exception, InputError)
+    assert [path.name for path in tmp_path.iterdir()] == ["q.json"]

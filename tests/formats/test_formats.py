@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import os
 import zipfile
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from pymatgen.io.cif import CifWriter
 
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
-from anchor.formats import load
+from anchor.formats import load, write
 
 MP20_PART = Path("/work/shared/data/mp-20-part.npz")
 
@@ -102,6 +103,11 @@ def test_every_block_of_a_cif_is_a_crystal(tmp_path: Path) -> None:
         (("  Na  Na0", "  Qq  Qq0"), "'Qq' is no element"),
         (("_cell_length_a   5.60000000", "_cell_length_a   0.0"), "volume"),
         (("_cell_length_a   5.60000000", ""), "_cell_length_a is missing"),
+        (("_cell_length_a   5.60000000", "_cell_length_a   -5.6"), "not a length"),
+        (("_cell_length_a   5.60000000", "_cell_length_a   1e8"), "1e+08 Å long"),
+        (("_cell_angle_alpha   90.00000000", "_cell_angle_alpha   180"), "not an angle"),
+        (("_symmetry_Int_Tables_number   1", "_symmetry_Int_Tables_number   999"), "no space group 999"),
+        (("0.00000000  0.00000000  0.00000000  1", "0.0  1e30  0.0  1"), "cells away"),
         (("0.00000000  0.00000000  0.00000000  1", "0.0  nan  0.0  1"), "finite"),
         (("  Cl  Cl7  1", "  Cl  Cl7"), ""),
     ],
@@ -384,3 +390,25 @@ def test_poscars(tmp_path: Path) -> None:
     np.testing.assert_allclose(loaded.crystals[0].cart, one.cart_coords, atol=1e-8)
     np.testing.assert_array_equal(loaded.crystals[0].numbers, one.atomic_numbers)
     assert "element names" in loaded.skipped[0].reason
+
+
+def test_a_truncated_cif_is_said_to_be_cut_off(tmp_path: Path) -> None:
+    text = str(CifWriter(invented()[0]))
+    (tmp_path / "cut.cif").write_text(text[: text.index("_atom_site_fract_z") + 20])
+    with pytest.raises(InputError, match="cut off"):
+        load(tmp_path / "cut.cif")
+
+
+def test_ids_with_line_breaks_can_be_read_back(tmp_path: Path) -> None:
+    crystals = Crystals.from_structures(invented()[:2])
+    write(tmp_path / "a.extxyz", crystals, ["two\nlines\u2028and more", "plain"])
+    assert load(tmp_path / "a.extxyz").ids == ["two lines and more", "plain"]
+
+
+def test_pipes_and_absurd_counts_end_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.cif")
+    with pytest.raises(InputError, match="pipe or a device"):
+        load(tmp_path / "pipe.cif")
+    (tmp_path / "a.extxyz").write_text("9" * 5000 + "\nno\n")
+    with pytest.raises(InputError, match="expected the number of atoms"):
+        load(tmp_path / "a.extxyz")

@@ -62,3 +62,11 @@ def test_other_descriptors_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(weights, "element_features", lambda: torch.zeros(84, 38).numpy())
     with pytest.raises(InputError, match="descriptors"):
         weights.load_policy(data)
+
+
+def test_weights_that_are_not_finite_are_refused() -> None:
+    policy, _ = trained()
+    with torch.no_grad():
+        next(policy.parameters()).fill_(float("nan"))
+    with pytest.raises(InputError, match="not finite"):
+        weights.load_policy(weights.save(policy))

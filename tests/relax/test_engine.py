@@ -312,3 +312,33 @@ def test_real_crystals_reach_the_minima_of_ase(cell: bool) -> None:
     best = np.fmin(fire.energy_per_atom, bfgs.energy_per_atom)
     assert (found.energy_per_atom - best < 1e-3).all()
     assert found.evaluations.sum() <= bfgs.evaluations.sum()
+
+
+def test_an_endless_cell_and_a_huge_crystal_cost_the_others_nothing(
+    morse: Morse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cell of 1e8 Å overflows the integers of neighbour searches, which ends the process."""
+    good = rattled(0, n=1)
+    endless = good.replace(lattice=good.lattice * np.array([1e8, 1, 1])[:, None])
+    monkeypatch.setattr("anchor.relax.guards.MOST_ATOMS", int(good.counts[0]))
+    huge = Crystals.from_atoms(good.to_atoms()[0].repeat((2, 1, 1)))
+    found = relax(Crystals.concatenate([endless, good, huge]), morse, cell=True, max_steps=20, fmax=0.02)
+    assert found.status[0] == found.status[2] == "failed"
+    assert "endless cell" in found.reason[0]
+    assert "atoms" in found.reason[2]
+    alone = relax(good, morse, cell=True, max_steps=20, fmax=0.02)
+    assert found.energy[1] == pytest.approx(alone.energy[0], abs=1e-10)
+
+
+def test_large_crystals_have_no_dense_hessian(morse: Morse, monkeypatch: pytest.MonkeyPatch) -> None:
+    crystals = rattled(0, n=2)
+    by_fire = relax(crystals[1], morse, cell=True, max_steps=5, fmax=1e-6, optimizer="fire")
+    large = Crystals.from_atoms(crystals.to_atoms()[0].repeat((2, 1, 1)))
+    monkeypatch.setattr("anchor.relax.engine.DENSE_ATOMS", int(crystals.counts[1]) - 1)
+    found = relax(crystals[1], morse, cell=True, max_steps=5, fmax=1e-6)
+    assert same_bits(found, by_fire)
+    monkeypatch.setattr("anchor.relax.engine.DENSE_ATOMS", int(crystals.counts[0]))
+    found = relax(Crystals.concatenate([large, crystals[0]]), morse, cell=True, max_steps=5, fmax=1e-6)
+    alone = relax(crystals[0], morse, cell=True, max_steps=5, fmax=1e-6)
+    assert found.energy[1] == pytest.approx(alone.energy[0], abs=1e-10)
+    assert found.evaluations.min() > 1

@@ -1,11 +1,14 @@
 """Own objectives: loading, range checks, and the shipped examples."""
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from pymatgen.core import Lattice, Structure
 
 from anchor.errors import AnchorError, InputError
-from anchor.reward.objectives import BUILT_IN_OBJECTIVES, load_objective
+from anchor.reward.objectives import BUILT_IN_OBJECTIVES, Objective, load_objective
 
 IRON = Structure(Lattice.cubic(2.87), ["Fe", "Fe"], [[0, 0, 0], [0.5, 0.5, 0.5]])
 GOLD = Structure.from_spacegroup("Fm-3m", Lattice.cubic(4.08), ["Au"], [[0, 0, 0]])
@@ -35,3 +38,35 @@ def test_import_path_and_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(BUILT_IN_OBJECTIVES, "wrong_shape", lambda s: np.zeros(len(s) + 1))
     with pytest.raises(AnchorError, match="shape"):
         load_objective("wrong_shape")([IRON])
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda _: 1 / 0, "raised ZeroDivisionError"),
+        (lambda _: sys.exit(0), "raised SystemExit"),
+        (lambda _: "x", "returned a str"),
+        (lambda _: None, "returned shape|returned a NoneType|returned nan"),
+        (lambda s: [float("nan")] * len(s), "returned nan"),
+        (lambda _: [[]], "shape"),
+    ],
+)
+def test_faults_of_own_objectives_are_named(
+    monkeypatch: pytest.MonkeyPatch, function: Objective, words: str
+) -> None:
+    monkeypatch.setitem(BUILT_IN_OBJECTIVES, "mine", function)
+    with pytest.raises(AnchorError, match=words) as error:
+        load_objective("mine")([IRON])
+    assert "'mine'" in str(error.value)
+    assert error.value.hint
+
+
+@pytest.mark.parametrize("code", ["def mine(:", "1 / 0", "mine = 3"])
+def test_own_modules_that_cannot_be_used_are_named(
+    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = f"own_{abs(hash(code))}"
+    (tmp_path / f"{module}.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InputError, match=f"{module}:mine"):
+        load_objective(f"{module}:mine")

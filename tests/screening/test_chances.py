@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 
@@ -97,9 +96,10 @@ def test_being_stable_is_never_likelier_than_being_near() -> None:
     assert (on > 0).any()
 
 
-def test_hydrogen_with_carbon_nitrogen_or_phosphorus_is_molecular() -> None:
-    batch = Compositions.from_list(["FeH4CBr3", "InPH4Cl4", "NH4Cl", "LiH", "CaC2", "Na2HPO4", "MgO"])
-    assert likely.molecular(batch).tolist() == [True, True, True, False, False, True, False]
+def test_hydrogen_and_phosphorus_are_molecular_and_lower_the_chance() -> None:
+    batch = Compositions.from_list(["FeH4CBr3", "InPH4Cl4", "LiH", "CaC2", "Na2HPO4", "MgO"])
+    assert likely.molecular(batch).tolist() == [True, True, True, False, True, False]
+    assert likely.load_chances().metastable[-1] < -0.5
 
 
 # Reliability
@@ -129,8 +129,7 @@ def test_perfect_probabilities_have_no_error() -> None:
 def test_shipped_chances_are_as_reliable_as_their_card_states() -> None:
     shipped, known, free = likely.load_chances(), likely.load_labels(), load_estimate()
     card = shipped.card
-    digest = hashlib.sha256(repr([known.formulas, known.above_hull.tolist()]).encode()).hexdigest()
-    assert card["labels"]["hash"] == digest
+    assert card["labels"]["hash"] == known.hash
     assert card["surrogate"] == surrogate_hash(free.surrogate)
     assert card["plausibility"] == list(free.plausibility.coefficients)
     assert card["prior"]["hash"] == free.prior.hash
@@ -145,6 +144,15 @@ def test_shipped_chances_are_as_reliable_as_their_card_states() -> None:
 def _arranged(free, known):
     columns, find, studied = columns_of(free, known)
     return columns, find, known, studied
+
+
+def test_shipped_labels_are_those_of_their_card() -> None:
+    known = likely.load_labels()
+    card = json.loads(likely.LABELS.with_suffix(".json").read_text())
+    assert card["hash"] == known.hash
+    assert {key: card[key] for key in known.counts()} == known.counts()
+    potentials = {made["measure"]["potential"]["name"] for made in card["made"] if "measure" in made}
+    assert potentials == {"mattersim-1m"}
 
 
 def test_shipped_labels_are_unknown_neutral_and_distinct() -> None:

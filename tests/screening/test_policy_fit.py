@@ -81,7 +81,7 @@ def test_command_writes_a_policy_that_a_search_can_start_from(tmp_path: Path) ->
 def test_command_refuses_what_it_cannot_use(tmp_path: Path) -> None:
     path = ranking(tmp_path / "r.csv")
     for arguments, message in (
-        (["--out", str(tmp_path / "p.txt")], "ends in .safetensors"),
+        (["--out", str(tmp_path / "p.txt")], "must end with .safetensors"),
         (["--out", str(tmp_path / "p.safetensors")], "cannot be spread"),
         (
             [

@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -297,3 +298,28 @@ def steps_stored(folder: Path) -> int | None:
         return Ledger.open(folder).n_steps
     except AnchorError:
         return None
+
+
+def test_a_campaign_that_went_on_elsewhere_is_not_gone_on_with(
+    config: Config, environment: Environment, tmp_path: Path
+) -> None:
+    first = Campaign.start(config, tmp_path, environment=environment)
+    second = Campaign.resume(tmp_path, environment=environment)
+    with first.ledger.alone(), pytest.raises(AnchorError, match="another process is going on"):
+        Campaign.resume(tmp_path, environment=environment)
+    first.run(8)
+    with pytest.raises(AnchorError, match="went on from step 0, to 1"):
+        second.run(16)
+    assert Ledger.open(tmp_path).n_candidates == 8
+
+
+def test_a_ledger_without_its_state_is_not_begun_anew(
+    config: Config, environment: Environment, tmp_path: Path
+) -> None:
+    Campaign.start(config, tmp_path, environment=environment).run(8)
+    connection = sqlite3.connect(tmp_path / "ledger.db")
+    with connection:
+        connection.execute("DELETE FROM states")
+    connection.close()
+    with pytest.raises(AnchorError, match="1 steps and no state"):
+        Campaign.resume(tmp_path, environment=environment)

@@ -10,13 +10,15 @@ import pytest
 
 from anchor.config import load_config
 from anchor.crystals.crystals import Crystals
+from anchor.errors import Notice
 from anchor.hull.alex_mp import AlexMPHull
 from anchor.hull.phases import Phases
 from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS
 from anchor.report.html import report_html
 from anchor.search.export import write_finds
 from anchor.search.finds import EACH, Finds, _with_finds, about, choose, choose_known
-from anchor.search.ledger import Ledger, candidates, encode_crystal, finds
+from anchor.search.ledger import Ledger, encode_crystal
+from anchor.search.tables import candidates, finds
 
 CRYSTAL = encode_crystal(
     Crystals(np.array([2]), np.array([11, 17]), np.array([[0, 0, 0], [0.5] * 3]), 4.0 * np.eye(3)[None])
@@ -99,7 +101,8 @@ def test_suspicious_ones_and_rediscoveries_are_listed_apart(ledger: Ledger, tmp_
         "rediscovery": ["Na3Cl"],
     }
     assert found.counts() == {
-        "finds": 1, "on_hull_with_finds": 0, "in_thin_systems": 1, "suspicious": 1, "rediscoveries": 1,
+        "finds": 1, "on_hull_with_finds": 0, "in_thin_systems": 1, "attacked": 0, "verified": 0,
+        "suspicious": 1, "rediscoveries": 1,
     }  # fmt: skip
     assert [row["formula"] for row in ledger.find_rows()] == ["Na2Cl", "NaCl2"]  # exports: no rediscovery
     with write_finds(found, tmp_path).open() as file:
@@ -119,7 +122,31 @@ def test_suspicious_ones_and_rediscoveries_are_listed_apart(ledger: Ledger, tmp_
 
 
 def test_what_is_said_about_a_find() -> None:
-    row = {"suspicious": None, "thin": None, "holes": None, "known_in": "", "space_group_known": None}
+    row: dict[str, Any] = {"suspicious": None, "thin": None, "holes": None, "known_in": "", "why": ""}
+    row["space_group_known"] = None
     assert about(row) == ""
+    assert about({**row, "level": 1, "why": "a lower crystal"}) == "failed level 2: a lower crystal"
     row |= {"thin": "no compound", "holes": "Y2Se3", "known_in": "cod", "space_group_known": False}
     assert about(row) == "thin: no compound; holes: Y2Se3; known in cod, another space group"
+
+
+def test_finds_of_others_stay_and_no_formula_leads_out(ledger: Ledger, tmp_path: Path) -> None:
+    """Files that somebody keeps among the finds, and a ledger that somebody tampered with."""
+    folder = tmp_path / "deep" / "run"
+    (folder / "finds").mkdir(parents=True)
+    (folder / "finds" / "mine.cif").write_text("mine")
+    (folder / "finds.csv").write_text("mine")
+    ledger.store_finds([find(1, -0.4), find(2, -0.2)])
+    found = Finds.read(ledger)
+    found.finds[0]["formula"] = "/../../../escaped"
+    with pytest.warns(Notice, match="it stays"):
+        assert write_finds(found, folder).name == "finds-2.csv"
+    names = sorted(path.name for path in (folder / "finds").iterdir())
+    assert names == ["01-_.._.._.._escaped.cif", "02-NaCl2.cif", "mine.cif"]
+    assert sorted(p.name for p in tmp_path.rglob("*escaped*")) == ["01-_.._.._.._escaped.cif"]
+
+    found.finds.pop()
+    with pytest.warns(Notice):
+        write_finds(found, folder)  # one find less: its file goes, others' do not
+    assert sorted(path.name for path in (folder / "finds").iterdir()) == names[:1] + names[2:]
+    assert (folder / "finds" / "mine.cif").read_text() == (folder / "finds.csv").read_text() == "mine"

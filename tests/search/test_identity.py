@@ -46,7 +46,8 @@ def test_everything_a_campaign_imports_is_covered() -> None:
     seen, waiting = set(), ["search.campaign", "search.environment", "search.realise"]
     while waiting:
         module = waiting.pop()
-        if module in seen or module.startswith(("search.ledger", "search.rows", "search.policies")):
+        kept = ("search.ledger", "search.tables", "search.rows", "search.policies")
+        if module in seen or module.startswith(kept):
             continue
         seen.add(module)
         waiting += GRAPH.get(module, ())

@@ -1,6 +1,8 @@
 """The ledger: nothing lost, all or nothing, and errors that name the file."""
 
+import os
 import shutil
+import signal
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,8 @@ from anchor.errors import AnchorError, InputError
 from anchor.report.html import report_html
 from anchor.search.campaign import Campaign
 from anchor.search.export import export
-from anchor.search.ledger import Ledger, candidates, decode_crystal, encode_crystal, file_system_type
+from anchor.search.ledger import Ledger, decode_crystal, encode_crystal, file_system_type
+from anchor.search.tables import candidates
 
 IDENTITY = {"anchor": "0", "reference": "abc"}
 
@@ -223,3 +226,72 @@ def test_an_older_schema_is_not_gone_on_with(old: Path) -> None:
     with pytest.raises(InputError, match="schema 1"):
         Ledger.open(old).commit_step(step(1), [row(32)], b"", keep=False)
     assert (old / "ledger.db").read_bytes() == before
+
+
+def test_one_process_at_a_time_goes_on(tmp_path: Path) -> None:
+    ledger = new_ledger(tmp_path)
+    with ledger.alone():
+        with ledger.alone():  # within itself it may be asked for again
+            pass
+        with (
+            pytest.raises(AnchorError, match="another process is going on") as error,
+            Ledger.open(tmp_path).alone(),
+        ):
+            pass
+        assert "wait for it" in str(error.value)
+    with Ledger.open(tmp_path).alone():  # the file is still there, its holder is not
+        assert (tmp_path / "ledger.lock").exists()
+
+
+def test_a_killed_process_holds_no_lock(tmp_path: Path) -> None:
+    ledger = new_ledger(tmp_path)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with Ledger.open(tmp_path).alone():
+            os.write(writing, b"locked")
+            signal.pause()
+    os.read(reading, 6)
+    with pytest.raises(AnchorError, match="another process"), ledger.alone():
+        pass
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    with ledger.alone():
+        pass
+
+
+def test_a_step_of_another_process_is_not_written_over(tmp_path: Path) -> None:
+    """As on a database server, where there is no lock."""
+    ledger = new_ledger(tmp_path)
+    ledger.commit_step(step(0), [row(0)], b"theirs", keep=False)
+    with pytest.raises(AnchorError, match="another process goes on"):
+        ledger.commit_step(step(0), [row(1)], b"ours", keep=False)
+    assert (ledger.n_candidates, ledger.state()) == (1, b"theirs")
+
+
+@pytest.mark.parametrize(
+    ("statement", "read"),
+    [
+        ("UPDATE campaign SET config = '{'", lambda ledger: ledger.config),
+        ("UPDATE campaign SET identity = '{}'", lambda ledger: ledger.identity),
+        ("UPDATE steps SET metrics = 'nope'", lambda ledger: ledger.step_rows()),
+        ('UPDATE steps SET seconds = \'{"a": "b"}\'', lambda ledger: ledger.step_rows()),
+        ("UPDATE candidates SET own_objectives = '['", lambda ledger: list(ledger.rows())),
+        ("DROP TABLE steps", lambda ledger: ledger.n_steps),
+    ],
+)
+def test_damaged_fields_are_named(tmp_path: Path, statement: str, read: Any) -> None:
+    new_ledger(tmp_path).commit_step(step(0), [row(0)], b"state", keep=False)
+    connection = sqlite3.connect(tmp_path / "ledger.db")
+    with connection:
+        connection.execute(statement)
+    connection.close()
+    with pytest.raises(AnchorError, match=r"ledger\.db") as error:
+        read(Ledger.open(tmp_path))
+    assert "bring back a copy" in str(error.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x02", b"\x00" * 80, b"\x01" * 50])
+def test_a_damaged_crystal_is_named(content: bytes) -> None:
+    with pytest.raises(AnchorError, match="damaged"):
+        decode_crystal(content)

@@ -13,7 +13,10 @@ import typer
 T = TypeVar("T")
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of every random draw: same seed, same result.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that exist.")]
+Seed = Annotated[
+    int, typer.Option("--seed", min=0, help="Seed of every random draw: same seed, same result.")
+]
 
 
 def command_line() -> str:

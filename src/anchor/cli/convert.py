@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from anchor.cli.common import JsonFlag, emit
+from anchor.cli.common import JsonFlag, Overwrite, emit
 from anchor.errors import InputError
 
 
@@ -33,7 +33,7 @@ def convert(
         typer.Option(help="Stop at an entry that gives no crystal, or leave it out."),
     ] = "raise",
     limit: Annotated[int | None, typer.Option(help="Stop after so many crystals.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
+    overwrite: Overwrite = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Convert crystals from one format to another, with their ids and properties.
@@ -41,7 +41,9 @@ def convert(
     Example: anchor data convert mp_20/train.csv --out train.extxyz --on-error skip
     """
     from anchor.formats import load, write
+    from anchor.writing import check_place
 
+    check_place(out, overwrite=overwrite)
     loaded = load(files, format=format, on_error=on_error, limit=limit)
     if not len(loaded):
         first = loaded.skipped[0]

@@ -14,7 +14,7 @@ from anchor.cli.common import JsonFlag, emit, print_table
 
 PACKAGES = (
     "torch", "torch-sim-atomistic", "pymatgen", "ase", "numpy", "scipy", "spglib", "smact",
-    "chgnet", "sevenn", "mattersim", "mace-torch", "orb-models", "fairchem-core", "nequip",
+    "chgnet", "sevenn", "mattersim", "gpaw", "mace-torch", "orb-models", "fairchem-core", "nequip",
     "ray", "fastapi", "lmdb",
 )  # fmt: skip
 

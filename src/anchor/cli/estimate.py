@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from anchor.cli.common import JsonFlag, Seed, command_line, emit, print_table
+from anchor.cli.common import JsonFlag, Overwrite, Seed, command_line, emit, print_table
 
 SurrogateFile = Annotated[
     Path | None, typer.Option("--surrogate", help="Surrogate weights; default: those that ship.")
@@ -31,6 +31,7 @@ def surrogate(
         float | None, typer.Option(min=0, help="Minutes after which to stop; the same command goes on.")
     ] = None,
     seed: Seed = 0,
+    overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
     """Train the composition surrogate on OQMD's and MP's energies, or show how good the shipped one is.
@@ -47,6 +48,9 @@ def surrogate(
     from anchor.reference.reference import load_reference
     from anchor.screening.surrogate import Sizes
     from anchor.screening.surrogate_training import Settings, train_surrogate
+    from anchor.search.policy_card import check_policy_place
+
+    check_policy_place(out, overwrite=overwrite)
 
     def tell(done: int, total: int, loss: float) -> None:
         print(f"epoch {done}/{total}, loss {loss:.4f}", file=sys.stderr, flush=True)
@@ -73,9 +77,12 @@ def plausibility(
     out: Annotated[
         Path | None, typer.Option(help="File to fit and write; without it the shipped one is shown.")
     ] = None,
-    n: Annotated[int, typer.Option("-n", min=100, help="Random compositions of each measure.")] = 4000,
+    n: Annotated[
+        int, typer.Option("-n", min=100, max=1_000_000, help="Random compositions of each measure.")
+    ] = 4000,
     surrogate: SurrogateFile = None,
     seed: Seed = 0,
+    overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
     """Fit what tells compounds from random neutral compositions, or show how well the shipped fit does.
@@ -91,7 +98,9 @@ def plausibility(
         from anchor.reference.reference import load_reference
         from anchor.screening.evidence import dft_hulls
         from anchor.screening.surrogate import SHIPPED, load_surrogate
+        from anchor.writing import check_place
 
+        check_place(out, overwrite=overwrite)
         found = plausible.fit_plausibility(
             load_surrogate(surrogate or SHIPPED),
             dft_hulls(),
@@ -113,36 +122,35 @@ def labels(
         typer.Argument(help="Folders of `anchor evaluate formulas:…` and of `anchor energies fill`."),
     ],
     out: Annotated[Path, typer.Option(help="CSV to write: formula, energy above the hulls, origin.")],
+    overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
-    """Collect what became of relaxed formulas: neutral ones that no list knows, each once.
+    """Collect what became of relaxed formulas: neutral ones that no list knows, each once, and write a card.
 
     `anchor policy chances --labels FILE` learns from them.
 
     Example: anchor policy labels eval/chosen fillings/mattersim-1m --out labels.csv
     """
-    import numpy as np
-
-    from anchor.evaluate.labels import evaluation_labels
+    from anchor.evaluate.labels import evaluation_labels, evaluation_origin
     from anchor.evaluate.store import Store
-    from anchor.filling.labels import filling_labels
+    from anchor.filling.labels import filling_labels, filling_origin
     from anchor.reference.reference import load_reference
     from anchor.screening.chances import Labels, askable
+    from anchor.weights import write_json
+    from anchor.writing import check_place
 
+    check_place(out, overwrite=overwrite)
     parts = [evaluation_labels(f) if Store.is_one(f) else filling_labels(f) for f in folders]
     found = Labels.concatenate(parts)
     found = found[askable(found.compositions, load_reference())]
     found.save(out)
-    counts = {
-        "labels": len(found),
-        "failed": int(np.isnan(found.above_hull).sum()),
-        "metastable": int(found.metastable.sum()),
-        "stable": int(found.stable.sum()),
-    }
+    made = [evaluation_origin(f) if Store.is_one(f) else filling_origin(f) for f in folders]
+    card = {"command": command_line(), "hash": found.hash, **found.counts(), "made": made}
+    write_json(out.with_suffix(".json"), card)
     if json:
-        emit({"out": out, **counts})
+        emit({"out": out, **found.counts()})
         return
-    print_table(["", "value"], counts.items())
+    print_table(["", "value"], found.counts().items())
 
 
 def chances(
@@ -155,6 +163,7 @@ def chances(
     ] = None,
     surrogate: SurrogateFile = None,
     plausibility: PlausibilityFile = None,
+    overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
     """Learn calibrated chances from relaxed formulas, or show how reliable the shipped ones are.
@@ -167,10 +176,12 @@ def chances(
     from anchor.screening import estimate, reliability
     from anchor.screening import plausibility as plausible
     from anchor.screening import surrogate as energies
+    from anchor.writing import check_place
 
     if out is None:
         found = likely.load_chances()
     else:
+        check_place(out, overwrite=overwrite)
         free = estimate.load_estimate(
             surrogate or energies.SHIPPED, plausibility or plausible.SHIPPED, chances=None
         )

@@ -42,7 +42,9 @@ def evaluate(
     ] = "internal",
     n: Annotated[
         int | None,
-        typer.Option("-n", min=1, help="Structures per seed; default 1000, self-test 200, files all."),
+        typer.Option(
+            "-n", min=1, max=1_000_000, help="Structures per seed; default 1000, self-test 200, files all."
+        ),
     ] = None,
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Sampling seeds; default 3, self-test 1, files what they hold.")
@@ -149,6 +151,7 @@ def evaluate(
     from anchor.evaluate.sources import find_source
     from anchor.potentials.registry import load_potential
     from anchor.search.environment import load_configured_prior
+    from anchor.search.realise import n_candidates
 
     chosen = find_source(source, elements=_elements(elements, potential), each_a_seed=each_a_seed)
     testing = source == [SELF_TEST]
@@ -186,8 +189,9 @@ def evaluate(
     ).config.prior
     if chosen.kind == "compositions":
         realiser = load_configured_prior(asked, device=device or "cpu")
-        if asked.candidates > 1:  # by the potential of the training, whoever judges
-            lowest = Lowest(load_potential(own.relax.potential, device=device or "cpu"), asked.candidates)
+        if (several := n_candidates(realiser, asked)) > 1:  # by the potential of the training, whoever judges
+            chooser = load_potential(own.relax.potential, device=device or "cpu")
+            lowest = Lowest(chooser, several, asked.rounds or realiser.rounds)
     done = run(
         chosen,
         judge,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from anchor.cli.common import JsonFlag, emit
+from anchor.cli.common import JsonFlag, Overwrite, emit
 from anchor.errors import InputError, nearest
 
 SUFFIXES = {
@@ -26,6 +26,7 @@ def export(
     out: Annotated[Path | None, typer.Option(help="File or folder; default: FOLDER/export.*")] = None,
     which: Annotated[str, typer.Option(help="finds, or valid for every valid candidate.")] = "finds",
     most: Annotated[float | None, typer.Option(help="At most this far above the hull, eV/atom.")] = None,
+    overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
     """Write the crystals of a campaign with their energies.
@@ -39,5 +40,5 @@ def export(
         raise InputError(f"unknown format '{format}'", nearest(format, SUFFIXES))
     base = Path(folder) if Path(folder).is_dir() else Path.cwd()
     path = out or base / f"export-{which}{SUFFIXES[format]}"
-    n = write_export(Ledger.open(folder), path, which=which, most=most)
+    n = write_export(Ledger.open(folder), path, which=which, most=most, overwrite=overwrite)
     emit({"file": path, "crystals": n}) if json else typer.echo(f"wrote {n} crystals to {path}")

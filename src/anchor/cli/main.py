@@ -6,6 +6,7 @@ Modules under `anchor.cli` import torch, pymatgen and other heavy packages insid
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 import warnings
@@ -13,24 +14,32 @@ from typing import Any
 
 import typer
 
-from anchor.cli import (
-    compare,
-    compositions,
-    data,
-    doctor,
-    energies,
-    evaluate,
-    export,
-    hull,
-    policy,
-    potentials,
-    prior,
-    relax,
-    report,
-    screen,
-    search,
-)
-from anchor.errors import AnchorError, InputError, Notice
+try:
+    from anchor.cli import (
+        catalogue,
+        compare,
+        compositions,
+        data,
+        dft,
+        doctor,
+        energies,
+        evaluate,
+        export,
+        faults,
+        hull,
+        policy,
+        potentials,
+        prior,
+        relax,
+        report,
+        screen,
+        search,
+        study,
+        verify,
+    )
+    from anchor.errors import AnchorError, InputError, Notice
+except KeyboardInterrupt:  # Ctrl-C in the first moment
+    sys.exit("interrupted")
 
 app = typer.Typer(
     name="anchor",
@@ -40,8 +49,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(catalogue.app, name="catalogue")
 app.add_typer(compositions.app, name="compositions")
 app.add_typer(data.app, name="data")
+app.add_typer(dft.app, name="dft")
 app.add_typer(energies.app, name="energies")
 app.command("hull")(hull.hull)
 app.add_typer(policy.app, name="policy")
@@ -52,10 +63,12 @@ app.command()(screen.screen)
 app.command()(search.search)
 app.command()(search.resume)
 app.command()(search.sample)
+app.command()(verify.verify)
 app.command()(report.report)
 app.command()(export.export)
 app.command()(evaluate.evaluate)
 app.command()(compare.compare)
+app.add_typer(study.app, name="study")
 app.command()(doctor.doctor)
 
 
@@ -70,19 +83,43 @@ def _show_warning(message: Warning | str, category: type[Warning], *place: Any, 
 
 
 def run() -> None:
-    """Entry point: exit code 0 = done, 1 = it failed, 2 = the input is wrong."""
+    """Entry point: exit code 0 = done, 1 = it failed, 2 = the input is wrong, 3 = a bug of ours."""
     warnings.showwarning = _show_warning
+    for stream in (sys.stdout, sys.stderr):  # a terminal without Å shows a question mark
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
-        app()
-    except AnchorError as error:
-        if "--json" in sys.argv:
-            print(json.dumps({"error": error.message, "hint": error.hint}))
-        else:
-            print(f"error: {error}", file=sys.stderr)
-        sys.exit(2 if isinstance(error, InputError) else 1)
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # here, where it can be explained if it fails
+    except BrokenPipeError:  # `anchor … | head`
+        faults.silence_output()
+        sys.exit(faults.CLOSED_PIPE)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(1)
+    except Exception as error:  # the border of the program: everything is answered here
+        explained = faults.explain(error)
+        if explained is None:
+            faults.report_bug()
+            sys.exit(3)
+        _tell(explained)
+        sys.exit(2 if isinstance(explained, InputError) else 1)
+
+
+def _tell(error: AnchorError) -> None:
+    """An error to whoever asked: a person, or with --json a program."""
+    as_json = "--json" in sys.argv
+    try:
+        if as_json:
+            print(json.dumps({"error": error.message, "hint": error.hint}))
+        sys.stdout.flush()
+    except OSError:  # it may be the very cause
+        faults.silence_output()
+        as_json = False
+    if not as_json:
+        print(f"error: {error}", file=sys.stderr)
 
 
 if __name__ == "__main__":

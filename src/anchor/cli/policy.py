@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anchor.cli import estimate
-from anchor.cli.common import JsonFlag, Seed, command_line, emit, print_table
+from anchor.cli.common import JsonFlag, Overwrite, Seed, command_line, emit, print_table
 from anchor.cli.estimate import PlausibilityFile, SurrogateFile
 from anchor.cli.policy_fit import fit
 
@@ -34,7 +34,9 @@ Sets = Annotated[
 @app.command("warm-start")
 def warm_start(
     out: Annotated[Path, typer.Option(help="Policy file to write (.safetensors); a card goes beside it.")],
-    structures: Annotated[int, typer.Option("-n", "--structures", min=1, help="Free rollouts.")] = 100_000,
+    structures: Annotated[
+        int, typer.Option("-n", "--structures", min=1, max=100_000_000, help="Free rollouts.")
+    ] = 100_000,
     start_from: Annotated[
         str | None, typer.Option(help="Policy file or campaign to start from; default: untrained.")
     ] = None,
@@ -48,6 +50,7 @@ def warm_start(
     potential: PotentialName = "mattersim-1m",
     set_: Sets = None,
     seed: Seed = 0,
+    overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
     """Train a policy on rewards that cost nothing: charge, surrogate stability, novelty by formula.
@@ -59,8 +62,9 @@ def warm_start(
     from anchor.policy.constraints import Limits
     from anchor.screening import warm_start as free
     from anchor.search.policies import TrainedPolicy, load_trained, searchable_elements, searched_elements
-    from anchor.search.policy_card import write_policy
+    from anchor.search.policy_card import check_policy_place, write_policy
 
+    check_policy_place(out, overwrite=overwrite)
     config = free.warm_start_config(
         structures=structures, seed=seed, potential=potential, overrides=set_ or ()
     )
@@ -99,7 +103,7 @@ def warm_start(
 @app.command()
 def describe(
     policy: Annotated[str, typer.Argument(help="Policy file, campaign folder, or 'default'.")] = "default",
-    n: Annotated[int, typer.Option("-n", min=1, help="Compositions to draw.")] = 2000,
+    n: Annotated[int, typer.Option("-n", min=1, max=1_000_000, help="Compositions to draw.")] = 2000,
     surrogate: SurrogateFile = None,
     plausibility: PlausibilityFile = None,
     seed: Seed = 0,
@@ -128,7 +132,7 @@ def describe(
 @app.command()
 def check(
     policies: Annotated[list[str], typer.Argument(help="Policy files, campaign folders, or 'default'.")],
-    n: Annotated[int, typer.Option("-n", min=1, help="Compositions from every source.")] = 64,
+    n: Annotated[int, typer.Option("-n", min=1, max=1_000_000, help="Compositions from every source.")] = 64,
     sources: Annotated[
         bool, typer.Option(help="Check the untrained sources on the same terms as well.")
     ] = True,
@@ -197,6 +201,7 @@ def check(
 def save(
     campaign: Annotated[str, typer.Argument(help="Folder of a campaign, ledger file or database URL.")],
     out: Annotated[Path, typer.Option(help="Policy file to write (.safetensors); a card goes beside it.")],
+    overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
     """Write the policy a campaign has learned to a file, with a card: settings, counts, what it started from.
@@ -204,8 +209,9 @@ def save(
     Example: anchor policy save runs/mine --out mine.safetensors
     """
     from anchor.search.ledger import Ledger
-    from anchor.search.policy_card import save_policy
+    from anchor.search.policy_card import check_policy_place, save_policy
 
+    check_policy_place(out, overwrite=overwrite)
     card = save_policy(Ledger.open(campaign), out, command=command_line())
     if json:
         emit(card)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from anchor.cli.common import JsonFlag, Seed, command_line, emit, print_table
+from anchor.cli.common import JsonFlag, Overwrite, Seed, command_line, emit, print_table
 
 
 def fit(
@@ -33,6 +33,7 @@ def fit(
     ] = None,
     preset: Annotated[str, typer.Option(help="Preset of the searches to come.")] = "climb",
     seed: Seed = 0,
+    overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
     """Fit a policy to a ranking of formulas by maximum likelihood: a broad start for a search.
@@ -42,16 +43,14 @@ def fit(
     Example: anchor policy fit --ranking ranking.csv --out policy.safetensors
     """
     from anchor.config import load_config
-    from anchor.errors import InputError
     from anchor.policy.constraints import Limits
     from anchor.policy.fitting import FitSettings
     from anchor.screening import policy_fit
     from anchor.screening.estimate import load_estimate
     from anchor.search.policies import TrainedPolicy, load_trained, searchable_elements, searched_elements
-    from anchor.search.policy_card import write_policy
+    from anchor.search.policy_card import check_policy_place, write_policy
 
-    if out.suffix != ".safetensors":
-        raise InputError(f"a policy file ends in .safetensors, not '{out.name}'", f"{out.stem}.safetensors")
+    check_policy_place(out, overwrite=overwrite)
     base: dict[str, dict[str, Any]] = {
         "policy": {"heads": "informed", "hidden_dim": hidden, "element_embedding": embedding},
         "run": {"seed": seed},

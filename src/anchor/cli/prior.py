@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anchor.cli import prior_train
-from anchor.cli.common import JsonFlag, Seed, emit, print_table, progress
+from anchor.cli.common import JsonFlag, Overwrite, Seed, emit, print_table, progress
 from anchor.outcomes.columns import ABOVE
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ app.command()(prior_train.finetune)
 @app.command()
 def sample(
     formula: Annotated[str, typer.Argument(help="For instance Li2FeSiO4.")],
-    n: Annotated[int, typer.Option("-n", min=1, help="How many crystals.")] = 8,
+    n: Annotated[int, typer.Option("-n", min=1, max=100_000, help="How many crystals.")] = 8,
     out: Annotated[
         Path | None, typer.Option(help="Folder for CIFs, or a file: .extxyz, .cif, .json, .csv, .db, .zip.")
     ] = None,
@@ -51,6 +51,7 @@ def sample(
     fmax: Annotated[float, typer.Option(min=0.0, help="Relaxed when no force is larger, eV/Å.")] = 0.05,
     device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
     seed: Seed = 0,
+    overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
     """Make crystals of a formula and write them, as made or relaxed (positions, then the cell too).
@@ -62,12 +63,12 @@ def sample(
 
     Example: anchor prior sample Li2FeSiO4 -n 8 --relax mattersim-1m --out crystals
     """
-    from anchor.errors import InputError
     from anchor.formats import write
     from anchor.priors import load_prior
+    from anchor.writing import check_place
 
-    if out is not None and out.exists():
-        raise InputError(f"{out} exists", "choose another --out")
+    if out is not None:
+        check_place(out, overwrite=overwrite)
     model = load_prior(prior, device=device, **dict(prior_train.as_settings(options)))
     crystals = model.sample(formula, n, seed=seed, units=z)
     names = [f"{formula}-{i}" for i, formula in enumerate(crystals.formulas)]
@@ -82,7 +83,7 @@ def sample(
     crystals, rows = crystals[order], [described[i] for i in order]
     if out is not None:
         properties = {ABOVE: [_or_nan(row[ABOVE]) for row in rows]} if relax is not None else None
-        write(out, crystals, [row["id"] for row in rows], properties)
+        write(out, crystals, [row["id"] for row in rows], properties, overwrite=overwrite)
     if json:
         emit(
             {

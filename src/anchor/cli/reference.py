@@ -1,4 +1,4 @@
-"""Writes docs/cli.md and docs/config.md from the commands and the configuration themselves (`make docs`)."""
+"""Writes docs/cli.md, config.md and studies.md from commands, configuration and studies (`make docs`)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import typer
 
 from anchor.cli.main import app
 from anchor.config import PRESETS, describe_fields
+from anchor.studies.declaration import SCALES, Given, Row, paper_tables
+from anchor.studies.declared import STUDIES
 
 
 def cli_page() -> str:
@@ -29,6 +31,50 @@ def config_page() -> str:
         settings = [f"`{s}.{n}={v}`" for s, section in values.items() for n, v in section.items()]
         lines.append(f"- **{name}**: {', '.join(settings) or 'the defaults above'}")
     return "\n".join(lines) + "\n"
+
+
+def studies_page() -> str:
+    """Every study with its rows, and how each is made."""
+    lines = [
+        "# Studies",
+        "",
+        "Made by `make docs` from the declarations. Every table of the paper is a command; ours stands "
+        "beside the paper's numbers, with both budgets:",
+        "",
+        "    anchor study list",
+        "    anchor study run exploration --scale laptop",
+        "    anchor study plan exploration --scale paper",
+        "    anchor study table exploration --scale laptop --format latex",
+        "",
+        "A cell (a search or a source of compositions) is known by its settings: studies that need the "
+        "same one share it, and a study that was killed goes on.",
+        "",
+        "| scale | budget |",
+        "| --- | --- |",
+        *(f"| {name} | {scale.budget} |" for name, scale in SCALES.items()),
+    ]
+    for study in STUDIES.values():
+        lines += ["", f"## {study.name}", "", f"{study.title}. The paper: {study.claim}"]
+        if study.paper is not None:
+            table = paper_tables()[study.paper]
+            lines.append(f"Beside `{study.paper}`: {table['what']}; {table['budget']}.")
+        if study.rows:
+            lines += ["", "| row | made by | judged by |", "| --- | --- | --- |"]
+            lines += [f"| {_cell(row.label)} | {_made_by(row)} | {_judged_by(row)} |" for row in study.rows]
+    return "\n".join(lines) + "\n"
+
+
+def _made_by(row: Row) -> str:
+    if row.cell is None:
+        return row.needs
+    if isinstance(row.cell, Given):
+        return f"the source `{row.cell.source}`"
+    return " ".join(f"`--set {setting}`" for setting in row.cell.settings) or "the paper's search"
+
+
+def _judged_by(row: Row) -> str:
+    options = "".join(f", {name} {value}" for name, value in row.judging.options)
+    return f"{row.judging.protocol}{options}, prior {row.judging.prior}"
 
 
 def _command(command: Any, path: str, level: int) -> list[str]:
@@ -55,3 +101,4 @@ if __name__ == "__main__":
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs")
     (folder / "cli.md").write_text(cli_page())
     (folder / "config.md").write_text(config_page())
+    (folder / "studies.md").write_text(studies_page())

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from anchor.cli.common import JsonFlag, emit, print_table
+from anchor.cli.common import JsonFlag, Overwrite, emit, print_table
 from anchor.errors import InputError
 
 
@@ -34,7 +34,7 @@ def relax(
         Path | None,
         typer.Option(help="Write relaxed structures: a folder (one CIF each), or FILE.extxyz, .json, .db, …"),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing result.")] = False,
+    overwrite: Overwrite = False,
     chunk_atoms: Annotated[int, typer.Option(help="Atoms per call of the potential.")] = 256,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes, on a CPU; default: one for each core.")
@@ -54,13 +54,14 @@ def relax(
     from anchor.formats import load, write
     from anchor.potentials import load_potential
     from anchor.relax.parallel import Relaxer
+    from anchor.writing import check_place
 
     if symmetry and optimizer.startswith("ase-"):
         raise InputError(
             f"--symmetry and --optimizer {optimizer} exclude each other", "leave one of them out"
         )
-    if out is not None and out.exists() and not overwrite:
-        raise InputError(f"{out} exists", "choose another --out, or replace it with --overwrite")
+    if out is not None:
+        check_place(out, overwrite=overwrite)
     loaded = load(files, on_error="skip")
     if not len(loaded.crystals):
         first = loaded.skipped[0] if loaded.skipped else None

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from anchor.cli.common import JsonFlag, emit
+from anchor.cli.common import JsonFlag, Overwrite, emit
 
 
 def report(
@@ -22,6 +22,7 @@ def report(
     summary: Annotated[
         Path | None, typer.Option(help="Also write counts, rates, curves and time as JSON.")
     ] = None,
+    overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
     """Write the report of a campaign: counts, curves, finds, crystals in three dimensions.
@@ -37,16 +38,19 @@ def report(
     from anchor.report.picture import write_picture
     from anchor.report.summary import read_runs
     from anchor.search.ledger import Ledger
+    from anchor.writing import check_place, replace_file
 
-    place = out or (Path(folder) if Path(folder).is_dir() else Path.cwd()) / "report.html"
-    written = {"report": write_report(Ledger.open(folder), place)}
+    own = out is None and Path(folder).is_dir()
+    place = out or (Path(folder) if own else Path.cwd()) / "report.html"
+    for path in (picture, summary, None if own else place):
+        if path is not None:
+            check_place(path, overwrite=overwrite)
+    written = {"report": write_report(Ledger.open(folder), place, own=own and not overwrite)}
     if picture is not None or summary is not None:
         runs = read_runs([folder, *(compare or [])])
         if picture is not None:
             written["picture"] = write_picture(runs, picture)
         if summary is not None:
             content = {"command": "anchor report --summary", "runs": [run.summary() for run in runs]}
-            summary.parent.mkdir(parents=True, exist_ok=True)
-            summary.write_text(json_module.dumps(content, ensure_ascii=False) + "\n")
-            written["summary"] = summary
+            written["summary"] = replace_file(summary, json_module.dumps(content, ensure_ascii=False) + "\n")
     emit(written) if json else typer.echo("\n".join(f"wrote {path}" for path in written.values()))

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anchor.cli.common import JsonFlag, emit, print_table, progress
+from anchor.cli.common import JsonFlag, Overwrite, emit, print_table, progress
 from anchor.cli.search import Cardinalities, Counts, MaxAtoms, Symbols, action_space
-from anchor.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +23,7 @@ SHOWN = 25
 
 
 def screen(
-    n: Annotated[int, typer.Option("-n", min=1, help="How many formulas.")] = 1000,
+    n: Annotated[int, typer.Option("-n", min=1, max=10_000_000, help="How many formulas.")] = 1000,
     elements: Symbols = None,
     exclude: Symbols = None,
     must_contain: Symbols = None,
@@ -35,6 +34,7 @@ def screen(
         bool, typer.Option("--include-known", help="Keep formulas that a database lists.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="CSV file to write.")] = None,
+    overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
     """Rank charge-neutral formulas by their chance of lying near the hulls. Nothing is relaxed.
@@ -52,10 +52,10 @@ def screen(
     from anchor.policy.constraints import Limits
     from anchor.screening.order import screened_order
     from anchor.search.policies import searchable_elements
+    from anchor.writing import check_place, draft
 
-    if out is not None and (out.is_dir() or not out.parent.is_dir()):
-        where = "is a folder" if out.is_dir() else f"cannot be written: there is no folder '{out.parent}'"
-        raise InputError(f"'{out}' {where}", "name a file in a folder that exists")
+    if out is not None:
+        check_place(out, overwrite=overwrite)
     wishes = action_space(elements, exclude, must_contain, k, max_atoms, counts)
     config = load_config(values={f"action_space.{name}": value for name, value in wishes.items()}).config
     limits = Limits.from_config(config.action_space, searchable=searchable_elements(config))
@@ -63,7 +63,7 @@ def screen(
     order = order[: min(n, len(order))]
     rows = _rows(order)
     if out is not None:
-        with out.open("w", newline="", encoding="utf-8") as file:
+        with draft(out) as made, made.open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, list(rows[0]) if rows else ["rank"], lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)

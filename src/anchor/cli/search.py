@@ -31,6 +31,12 @@ Counts = Annotated[
     str | None,
     typer.Option(help="Atoms of an element where it occurs: O=8 (at most), Li=2-4, Fe=2- (at least)."),
 ]
+VerifyCount = Annotated[
+    int,
+    typer.Option("--verify", min=0, help="Best finds to attack up to other potentials; more: anchor verify."),
+]
+MOST = 100_000_000
+"""Structures of a campaign, as in the configuration."""
 FindsCount = Annotated[
     int, typer.Option("--finds", min=0, help="Best candidates to relax to the end and write.")
 ]
@@ -41,7 +47,9 @@ def search(
     config: ConfigFile = None,
     preset: Preset = "quick",
     set_: Sets = None,
-    structures: Annotated[int | None, typer.Option("-n", "--structures", help="Compositions to try.")] = None,
+    structures: Annotated[
+        int | None, typer.Option("-n", "--structures", min=1, max=MOST, help="Compositions to try.")
+    ] = None,
     elements: Symbols = None,
     exclude: Symbols = None,
     must_contain: Symbols = None,
@@ -55,8 +63,9 @@ def search(
             "untrained random or neutral, for comparison."
         ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of every random draw.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of every random draw.")] = None,
     finds: FindsCount = 20,
+    verify: VerifyCount = 12,
     ledger: Annotated[
         str | None, typer.Option(help="Database URL instead of a file in the folder (postgresql://…).")
     ] = None,
@@ -86,21 +95,29 @@ def search(
         return
     from anchor.search.campaign import Campaign
     from anchor.search.loggers import check_loggers
+    from anchor.writing import check_place
 
     check_loggers(loaded.config.run.loggers)
+    if out is not None:
+        check_place(out, folder=True)
     folder = out or Path("runs") / datetime.now().strftime("%Y%m%d-%H%M%S")
     _say("loading prior, potential, hull …", json)
     campaign = Campaign.start(loaded.config, ledger or folder)
     _say(f"campaign in {folder}: {loaded.config.run.structures} structures", json)
-    _run(campaign, folder, ledger, loaded.config.run.structures, finds, json)
+    with campaign.ledger.alone():
+        _run(campaign, folder, ledger, loaded.config.run.structures, finds, verify, json)
 
 
 def resume(
     folder: Annotated[Path, typer.Argument(help="Folder of the campaign.")],
     structures: Annotated[
-        int | None, typer.Option("-n", "--structures", help="New total budget; default: the campaign's own.")
+        int | None,
+        typer.Option(
+            "-n", "--structures", min=1, max=MOST, help="New total budget; default: the campaign's own."
+        ),
     ] = None,
     finds: FindsCount = 20,
+    verify: VerifyCount = 12,
     ledger: Annotated[
         str | None, typer.Option(help="Database URL, if the ledger is not in the folder.")
     ] = None,
@@ -118,12 +135,13 @@ def resume(
     campaign = Campaign.resume(ledger or folder, accept_changes=accept_changes)
     budget = structures or campaign.config.run.structures
     _say(f"going on from {campaign.structures} of {budget} structures", json)
-    _run(campaign, folder, ledger, budget, finds, json)
+    with campaign.ledger.alone():
+        _run(campaign, folder, ledger, budget, finds, verify, json)
 
 
 def sample(
     policy: Annotated[str, typer.Argument(help="Campaign folder, policy file, or 'default'.")] = "default",
-    n: Annotated[int, typer.Option("-n", min=1, help="How many compositions.")] = 20,
+    n: Annotated[int, typer.Option("-n", min=1, max=1_000_000, help="How many compositions.")] = 20,
     elements: Symbols = None,
     exclude: Symbols = None,
     must_contain: Symbols = None,
@@ -167,14 +185,17 @@ def sample(
     )
 
 
-def _run(campaign: Campaign, folder: Path, ledger: str | None, budget: int, finds: int, json: bool) -> None:
-    """Run, refine the finds, write files, say what came out."""
+def _run(
+    campaign: Campaign, folder: Path, ledger: str | None, budget: int, finds: int, verify: int, json: bool
+) -> None:
+    """Run, refine the finds, attack them, write files, say what came out."""
     from anchor.cli.live import LiveView
     from anchor.outcomes.tally import TALLY_COLUMNS, Tally
     from anchor.report.html import write_report
     from anchor.search.export import write_outputs
     from anchor.search.finds import Finds, refine
-    from anchor.search.loggers import jsonl_logger, make_loggers
+    from anchor.search.loggers import METRICS, jsonl_logger, make_loggers
+    from anchor.writing import OwnFiles
 
     tally = Tally(campaign.config.evaluation)
     view = LiveView(tally, budget, quiet=json).recall(campaign.ledger.rows(TALLY_COLUMNS))
@@ -197,7 +218,7 @@ def _run(campaign: Campaign, folder: Path, ledger: str | None, budget: int, find
         with view:
             watchers: list[Callable[[StepReport], None]] = [
                 view,
-                jsonl_logger(campaign.ledger, folder / "metrics.jsonl"),
+                jsonl_logger(campaign.ledger, OwnFiles(folder).growing(METRICS)),
                 *make_loggers(campaign.config.run.loggers, folder),
             ]
             campaign.run(
@@ -212,8 +233,11 @@ def _run(campaign: Campaign, folder: Path, ledger: str | None, budget: int, find
     if finds:
         _say("relaxing the best finds with the cell free …", json)
     found = refine(campaign, finds) if finds else Finds([], [], [])
+    if verify and any(found.groups().values()):
+        _say(f"attacking the best {min(verify, len(found.finds))} finds …", json)
+        found = _attacked(campaign, verify, json)
     files = write_outputs(campaign.ledger, folder, found)
-    files["report"] = write_report(campaign.ledger, folder / "report.html")
+    files["report"] = write_report(campaign.ledger, folder / "report.html", own=True)
     if json:
         emit(
             {
@@ -232,12 +256,28 @@ def _run(campaign: Campaign, folder: Path, ledger: str | None, budget: int, find
     learned = f"  anchor sample {place} -n 100\n" if campaign.config.policy.source == "policy" else ""
     typer.echo(
         f"\nnext:\n{learned}  {again} -n {goal}\n"
+        f"  anchor verify {place} --level 5\n"
         f"  anchor export {place} --format extxyz --out {folder / 'finds.extxyz'}"
     )
 
 
+def _attacked(campaign: Campaign, most: int, json: bool) -> Finds:
+    """All finds through level 1, the best that pass up to level 3; the ledger keeps the verdicts."""
+    from anchor.cli.verify import attack
+    from anchor.search.finds import VERIFIED, Finds
+    from anchor.verify.intake import campaign_context
+    from anchor.verify.levels import load_levels
+    from anchor.verify.stores import LedgerStore
+
+    judge, ledger = campaign.environment.judge, campaign.ledger
+    context = campaign_context(ledger, judge.relaxer.executor, judge=judge)
+    attack(context, LedgerStore(ledger), load_levels(VERIFIED), top=most, json=json)
+    return Finds.read(ledger)
+
+
 def _summary(campaign: Campaign, folder: Path, tally: Any, found: Finds) -> None:
     from anchor.outcomes.columns import NEAR_HULL
+    from anchor.search.finds import VERIFIED
 
     counts, held = tally.counts, found.counts()
     typer.echo(
@@ -248,7 +288,8 @@ def _summary(campaign: Campaign, folder: Path, tally: Any, found: Finds) -> None
     potential = campaign.environment.potential.name
     titles = (
         f"finds: formulas known nowhere, positions and cell relaxed with {potential}; "
-        f"{held['on_hull_with_finds']} of {len(found.finds)} on the hull with all finds on it",
+        f"{held['on_hull_with_finds']} of {len(found.finds)} on the hull with all finds on it, "
+        f"{held['verified']} of {held['attacked']} attacked ones passed level {VERIFIED}",
         "suspicious: deeper below the hull than 99 % of known compounds of their kind; "
         "a hole in the hull or an error of the potential, until explained",
         "rediscoveries: formulas that others list, and the prior was not shown",
@@ -256,9 +297,9 @@ def _summary(campaign: Campaign, folder: Path, tally: Any, found: Finds) -> None
     for title, (what, rows) in zip(titles, found.groups().items(), strict=True):
         if rows or rows is found.finds:
             print_table(
-                ["what", "formula", "space group", "E_hull eV/atom", "with finds", "DFT hull", "novelty",
-                 "atoms", "relaxed", "note"],
-                ([what, *row.values()] for row in _brief(rows)),
+                ["what", "level", "formula", "space group", "E_hull eV/atom", "with finds", "DFT hull",
+                 "novelty", "atoms", "relaxed", "note"],
+                ([what, *(value for name, value in row.items() if name != "why")] for row in _brief(rows)),
                 title=title,
             )  # fmt: skip
     report, ledger = folder / "report.html", campaign.ledger.location
@@ -274,6 +315,7 @@ def _brief(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
     return [
         {
+            "level": "–" if row["level"] is None else row["level"],
             "formula": row["formula"],
             "spacegroup": row["spacegroup"],
             "e_hull": number(row[ABOVE]),
@@ -282,6 +324,7 @@ def _brief(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             "novelty": f"{row['novelty_reference']:.2f}",
             "atoms": row["n_atoms"],
             "relaxation": row["relaxation"],
+            "why": row["why"],
             "note": about(row),
         }
         for row in rows

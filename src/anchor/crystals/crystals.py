@@ -12,6 +12,7 @@ from ase import Atoms
 from numpy.typing import ArrayLike, NDArray
 from pymatgen.core import Lattice, Structure
 
+from anchor.arrays import content_hash
 from anchor.chemistry.composition import Compositions
 from anchor.errors import InputError
 
@@ -56,6 +57,11 @@ class Crystals:
     @property
     def n_atoms(self) -> int:
         return len(self.numbers)
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of all arrays: the same crystals to the last bit."""
+        return content_hash(vars(self))
 
     @property
     def offsets(self) -> NDArray[np.int64]:

@@ -12,6 +12,10 @@ _MAX_ROUNDS = 1000  # far above what any finite cell needs; every round shortens
 _MIN_VOLUME_RATIO = 1e-13  # volume / (a·b·c) below which three vectors span no cell in double precision
 _NEIGHBOURS = np.array(list(product((-1, 0, 1), repeat=2)))  # [9, 2]
 
+LONGEST_EDGE = 1e4
+"""Å. The longest known cells have some hundreds; neighbour searches count in integers that overflow between
+1e6 and 1e7 Å, and end the whole process."""
+
 
 def spans_a_cell(lattice: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Which cells are finite and have a volume that double precision can tell from zero.  # [n]"""

@@ -1,8 +1,13 @@
-"""The space group of a crystal."""
+"""The space group of a crystal, by name and as permutations of its sites."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
 import spglib
+from numpy.typing import NDArray
+from spglib.error import SpglibError
 
 from anchor.crystals.crystals import Crystals
 
@@ -17,3 +22,40 @@ def space_group(crystal: Crystals, *, symprec: float = SYMPREC) -> tuple[str, in
         return "unknown", 0
     symbol, number = found.rsplit(" (", 1)
     return symbol, int(number.rstrip(")"))
+
+
+@dataclass(frozen=True, eq=False)
+class Operations:
+    """Operations of the space group of one crystal of n atoms, translations inside the cell included.
+
+    Attributes:
+        rotations: W, acting on columns of fractional coordinates.  # [g, 3, 3], int64
+        images: Which atom each operation takes each atom to.  # [g, n], int64
+        missed: How far from it the atom lands, fractional, to the nearest image.  # [g, n, 3]
+    """
+
+    rotations: NDArray[np.int64]
+    images: NDArray[np.int64]
+    missed: NDArray[np.float64]
+
+
+def find_operations(crystal: Crystals, tolerance: float) -> Operations | None:
+    """The operations of a single crystal within a tolerance (Å); None where spglib finds none that fit."""
+    lattice, frac, numbers = crystal.lattice[0], crystal.frac, crystal.numbers
+    try:
+        found = spglib.get_symmetry((lattice, frac, numbers), symprec=tolerance)
+    except SpglibError:  # by default it still answers None
+        return None
+    if found is None:
+        return None
+    rotations = found["rotations"].astype(np.int64)
+    images = np.empty((len(rotations), len(frac)), dtype=np.int64)
+    missed = np.empty((len(rotations), len(frac), 3))
+    for g, (rotation, translation) in enumerate(zip(rotations, found["translations"], strict=True)):
+        gap = (frac @ rotation.T + translation)[:, None] - frac  # [from, to, 3]
+        gap -= np.rint(gap)
+        images[g] = np.square(gap @ lattice).sum(axis=2).argmin(axis=1)
+        missed[g] = gap[np.arange(len(frac)), images[g]]
+    if (numbers[images] != numbers).any() or (np.sort(images, axis=1) != np.arange(len(frac))).any():
+        return None
+    return Operations(rotations, images, missed)

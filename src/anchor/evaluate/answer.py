@@ -17,15 +17,19 @@ from numpy.typing import NDArray
 from anchor.chemistry.composition import Composition
 from anchor.chemistry.elements import NUMBER
 from anchor.crystals.crystals import Crystals
-from anchor.outcomes.judge import Judge
+from anchor.outcomes.contest import SINGLE_POINTS
+from anchor.outcomes.judge import Judge, Relaxing
 from anchor.outcomes.table import Outcomes
 from anchor.potentials.base import Potential
 from anchor.priors import Prior
-from anchor.priors.base import Sampled
+from anchor.priors.base import Rounds, Sampled
 from anchor.relax.parallel import Relaxer
 
 BLOCK = 64
 """Compositions per call of the prior."""
+
+TRIAL = Relaxing(cell=True, max_steps=0, fmax=0.02)
+"""How candidates are relaxed for the few steps of a round."""
 
 Query = Literal["cell", "reduced", "free"]
 """The prior is asked for the cell as proposed, for one formula unit (the paper), or chooses the units."""
@@ -33,19 +37,21 @@ Query = Literal["cell", "reduced", "free"]
 
 @dataclass(frozen=True)
 class Lowest:
-    """Of several crystals of a composition, the one of lowest energy as it is, like a campaign chooses.
+    """Of several crystals of a composition one, like a campaign chooses; given as it was made.
 
     Attributes:
         potential: Whose energy counts: that of the campaign, so that protocols judge the same crystals.
         candidates: How many there are.
+        rounds: How one is chosen: after so many steps with a free cell so many stay.
     """
 
     potential: Potential
     candidates: int
+    rounds: Rounds = SINGLE_POINTS
 
     def __call__(self, crystals: Crystals, owner: NDArray[np.int64]) -> NDArray[np.int64]:
-        """`Judge.lowest`."""
-        return Judge(Relaxer(self.potential), None, None).lowest(crystals, owner)
+        """`Judge.contest`."""
+        return Judge(Relaxer(self.potential), None, TRIAL).contest(crystals, owner, self.rounds).index
 
 
 def realise_block(

@@ -22,7 +22,10 @@ from anchor.evaluate.store import Store
 from anchor.formats import write
 from anchor.outcomes.columns import ABOVE, ENERGY, FORMATION
 from anchor.outcomes.table import Outcomes
+from anchor.reading import json_object, plain_file, read_json
+from anchor.writing import draft, replace_file
 
+DAMAGED = "the command in its evaluation.json writes it again"
 EXTXYZ_COLUMNS = {
     ENERGY: "energy",
     ABOVE: "e_above_hull",
@@ -55,7 +58,10 @@ class FinishedEvaluation:
                 else "see: anchor evaluate -h"
             )
             raise InputError(f"{folder} has no summary of an evaluation", hint)
-        return cls(folder, json.loads(path.read_text(encoding="utf-8")))
+        summary = read_json(path, hint=DAMAGED)
+        if missing := [key for key in ("label", "footer", "metrics", "seeds", "read") if key not in summary]:
+            raise InputError(f"{path} is damaged: it has no {missing[0]}", DAMAGED)
+        return cls(folder, summary)
 
     @property
     def label(self) -> str:
@@ -72,8 +78,9 @@ class FinishedEvaluation:
 
     def rows(self) -> list[dict[str, Any]]:
         """The table in plain values, all seeds, in sampling order."""
-        with (self.folder / "table.jsonl").open(encoding="utf-8") as lines:
-            return [json.loads(line) for line in lines]
+        path = plain_file(self.folder / "table.jsonl")
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        return [json_object(text, f"{path}:{i}", hint=DAMAGED) for i, text in enumerate(lines, start=1)]
 
 
 def summarise(protocol: Protocol, tables: Sequence[Outcomes]) -> dict[str, Any]:
@@ -111,8 +118,7 @@ def write_outputs(
     _write_csv(folder / "table.csv", rows)
     for name, lines in protocol.tables(table, label=settings["label"]).items():
         _write_csv(folder / name, lines)
-    with (folder / "table.jsonl").open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps(row) + "\n" for row in rows)
+    replace_file(folder / "table.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     _write_crystals(folder / "generated.extxyz", raw, ("seed", "index"))
     _write_crystals(folder / "relaxed.extxyz", table, tuple(EXTXYZ_COLUMNS))
     read = {
@@ -127,12 +133,12 @@ def write_outputs(
         "read": read,
         "metrics": summarise(protocol, tables),
     }
-    (folder / "summary.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+    replace_file(folder / "summary.json", json.dumps(summary, indent=1) + "\n")
     return FinishedEvaluation(folder, summary)
 
 
 def _write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with draft(path) as made, made.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)

@@ -94,8 +94,8 @@ def latex(groups: Sequence[Group]) -> str:
     parts = []
     for group in groups:
         rows = cells(group, "latex", plus_minus=r"$\pm$", counts=False)
-        head = ["Configuration", "$N$", *(_tex(heading(metric)) for metric in group.metrics)]
-        body = [" & ".join([_tex(label), *values]) + r" \\" for label, *values in rows]
+        head = ["Configuration", "$N$", *(tex(heading(metric)) for metric in group.metrics)]
+        body = [" & ".join([tex(label), *values]) + r" \\" for label, *values in rows]
         parts.append(
             "\n".join(
                 [
@@ -107,7 +107,7 @@ def latex(groups: Sequence[Group]) -> str:
                     *body,
                     r"\bottomrule",
                     r"\end{tabular}",
-                    r"\\[2pt]{\footnotesize " + _tex(f"{footer_text(group.footer)}. {_spread(group)}") + "}",
+                    r"\\[2pt]{\footnotesize " + tex(f"{footer_text(group.footer)}. {_spread(group)}") + "}",
                 ]
             )
         )
@@ -178,7 +178,7 @@ def _spread(group: Group) -> str:
     return "Mean ± std over seeds." if seeds > 1 else "One seed."
 
 
-def _tex(text: str) -> str:
+def tex(text: str) -> str:
     """Plain text for LaTeX."""
     special = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "→": r"$\to$", "≤": r"$\le$", "ν": r"$\nu$",
                "Å": r"\AA{}", "−": "--", "…": r"\dots{}", ">": "$>$", "<": "$<$"}  # fmt: skip

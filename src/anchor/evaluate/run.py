@@ -22,6 +22,7 @@ from anchor.evaluate.outputs import FinishedEvaluation, write_outputs
 from anchor.evaluate.protocol import CORE_COLUMNS, Protocol
 from anchor.evaluate.sources import Source
 from anchor.evaluate.store import Store
+from anchor.outcomes.contest import SINGLE_POINTS
 from anchor.outcomes.judge import FAILED, MEASURED
 from anchor.outcomes.table import Outcomes
 from anchor.paths import alone
@@ -99,10 +100,13 @@ def evaluate(
 
 def _asked(prior: Prior, query: Query, lowest: Lowest | None) -> dict[str, Any]:
     """How compositions become crystals, for JSON."""
-    asked = {"name": prior.name, "hash": prior.hash, "query": query}
+    asked: dict[str, Any] = {"name": prior.name, "hash": prior.hash, "query": query}
     if lowest is None:
         return asked
-    return {**asked, "candidates": lowest.candidates, "lowest_by": lowest.potential.checkpoint_hash}
+    asked |= {"candidates": lowest.candidates, "lowest_by": lowest.potential.checkpoint_hash}
+    if lowest.rounds != SINGLE_POINTS:
+        asked["rounds"] = [list(one) for one in lowest.rounds]
+    return asked
 
 
 def _label(source: Source, prior: Prior | None) -> str:

@@ -28,6 +28,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from anchor.arrays import content_hash
 from anchor.chemistry.composition import Composition, Compositions, parse_formula
 from anchor.chemistry.elements import SYMBOLS, VOCABULARY
 from anchor.chemistry.spaces import MEASURES, sample_neutral, sample_random
@@ -39,6 +40,7 @@ from anchor.formats import load
 from anchor.outcomes.table import Outcomes
 from anchor.policy.constraints import Limits
 from anchor.random import generator
+from anchor.reading import plain_file
 from anchor.reference.reference import load_reference
 from anchor.screening.order import order_identity, screened_order
 from anchor.search.ledger import Ledger, decode_crystal
@@ -189,8 +191,8 @@ def formulas(text: str) -> Source:
     if not text:
         raise InputError("no formulas are given", "formulas:LiFePO4,NaCl or formulas:FILE")
     path = Path(text)
-    if path.is_file():
-        lines = path.read_text(encoding="utf-8").splitlines()
+    if path.exists() and "," not in text:
+        lines = plain_file(path).read_text(encoding="utf-8", errors="replace").splitlines()
         typed = [line.partition("#")[0].split(",")[0].strip() for line in lines]
         if typed and typed[0].lower() in {"formula", "composition", "reduced_formula"}:
             del typed[0]
@@ -291,6 +293,17 @@ def _first_entries(paths: list[Path], n: int | None) -> Outcomes:
 def _entries_tried(paths: list[Path], good: int) -> int:
     """Entries up to and with the last of the first `good` readable ones."""
     return load(paths, on_error="skip", limit=good).n_read if good else 0
+
+
+def given_crystals(crystals: Crystals, ids: Sequence[str]) -> Source:
+    """Crystals at hand, with their names."""
+
+    def draw(_seed: int, n: int | None) -> Outcomes:
+        return _crystals(crystals[: n or len(crystals)], ids[: n or len(crystals)])
+
+    arrays = {"numbers": crystals.numbers, "frac": crystals.frac, "lattice": crystals.lattice}
+    identity = {"source": "given", "crystals": content_hash({**arrays, "counts": crystals.counts})}
+    return Source(f"{len(crystals)} structures", "structures", draw, identity, seeds=(0,))
 
 
 def reference_crystals() -> Source:

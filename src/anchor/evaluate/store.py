@@ -21,6 +21,8 @@ import numpy as np
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
 from anchor.outcomes.table import Outcomes
+from anchor.reading import read_json
+from anchor.writing import check_place, replace_file
 
 SETTINGS = "evaluation.json"
 NOT_COMPARED = frozenset({"command", "label", "seeds"})
@@ -44,7 +46,7 @@ class Store:
         path = self.folder / SETTINGS
         if not path.is_file():
             raise InputError(f"{self.folder} is not the folder of an evaluation", "make one: anchor evaluate")
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_json(path, hint="bring back a copy, or evaluate into another folder")
 
     def begin(self, settings: Mapping[str, Any]) -> None:
         """Start here, or go on if everything that decides the numbers is as it was.
@@ -52,6 +54,7 @@ class Store:
         Raises:
             InputError: The folder holds an evaluation with other settings, or something else.
         """
+        check_place(self.folder, folder=True)
         path = self.folder / SETTINGS
         new = json.loads(json.dumps(settings))  # as it reads when it comes back
         if path.is_file():
@@ -76,9 +79,7 @@ class Store:
         elif self.folder.exists() and any(self.folder.iterdir()):
             raise InputError(f"{self.folder} holds something else than an evaluation", "give another --out")
         (self.folder / "checkpoint").mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(".draft")
-        draft.write_text(json.dumps(new, indent=1) + "\n", encoding="utf-8")
-        draft.replace(path)
+        replace_file(path, json.dumps(new, indent=1) + "\n")
 
     def table(self, stage: Stage, seed: int) -> Outcomes:
         """Everything stored of a stage; half a line at the end, left by a killed run, is cut off."""
@@ -87,7 +88,8 @@ class Store:
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
             os.truncate(path, whole)
-        return Outcomes.concatenate(_read(json.loads(line)) for line in content[:whole].splitlines())
+        lines = enumerate(content[:whole].splitlines(), start=1)
+        return Outcomes.concatenate(_table(line, f"{path}:{i}") for i, line in lines)
 
     def append(self, stage: Stage, seed: int, table: Outcomes) -> None:
         """Add one line and wait until it is on disk."""
@@ -99,6 +101,17 @@ class Store:
 
     def path(self, stage: Stage, seed: int) -> Path:
         return self.folder / "checkpoint" / f"seed-{seed}.{stage}.jsonl"
+
+
+def _table(line: bytes, name: str) -> Outcomes:
+    """One line of a checkpoint; `name` says which."""
+    try:
+        return _read(json.loads(line))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"the checkpoint {name} is damaged: {error}",
+            "cut the file off before this line to go on from there, or evaluate into another folder",
+        ) from None
 
 
 def _read(stored: dict[str, Any] | list[dict[str, Any]]) -> Outcomes:

@@ -28,11 +28,13 @@ class Done(Generic[R]):
         value: The function's result, None if there is none.
         fault: Why there is none: killed, the process died, or the exception; '' if all went well.
         error: The same to be raised.
+        cpu_seconds: That another process spent on it; 0 of this one.
     """
 
     value: R | None = None
     fault: str = ""
     error: Exception | None = field(default=None, repr=False, compare=False)
+    cpu_seconds: float = field(default=0.0, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,12 @@ class Executor(ABC):
 
     `seconds` limits each item. It is a watchdog against hangs, not a budget: for reruns to agree, bound the
     work itself.
+
+    Attributes:
+        cpu_elsewhere: CPU seconds that other processes have spent on finished items so far.
     """
+
+    cpu_elsewhere: float = 0.0
 
     @abstractmethod
     def each(

@@ -77,6 +77,7 @@ class Processes(Executor):
                         waiting.appendleft((worker.item, items[worker.item]))
                         continue
                     if outcome is not None:
+                        self.cpu_elsewhere += outcome.cpu_seconds
                         done.append((worker.item, outcome))
                         self._idle.append(busy.pop(worker.pipe))
         finally:  # what still works has no one left to report to

@@ -9,6 +9,7 @@ import threading
 import time
 import warnings
 from contextlib import suppress
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -35,10 +36,13 @@ def serve(pipe: Connection) -> None:
             pipe.send_bytes(pickle.dumps(("broken", failed("could not take its task", error, IMPORTABLE))))
             continue
         pipe.send_bytes(pickle.dumps(("started", None)))
+        began = time.process_time()
         try:
-            answer = pickle.dumps(("done", Done(function(*given, item))), pickle.HIGHEST_PROTOCOL)
+            done = Done(function(*given, item), cpu_seconds=time.process_time() - began)
+            answer = pickle.dumps(("done", done), pickle.HIGHEST_PROTOCOL)
         except Exception as error:  # the border of the process: reported, never swallowed
-            answer = pickle.dumps(("done", failed("failed", error)))
+            fault = replace(failed("failed", error), cpu_seconds=time.process_time() - began)
+            answer = pickle.dumps(("done", fault))
         pipe.send_bytes(answer)
 
 

@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 from anchor.crystals.crystals import Crystals
 from anchor.hull.energies import Energies
 from anchor.hull.hull import Hull
-from anchor.hull.phases import N_NUMBERS, Phases
+from anchor.hull.merit import NEAR, own_merit, strict_above, strict_hulls
+from anchor.hull.phases import N_NUMBERS
 from anchor.hull.references import PotentialHull
 from anchor.models.volumes import atomic_volumes
 from anchor.reference.reference import Reference
 
-NEAR = 0.05
-"""eV/atom above the hull of either database up to which a phase joins."""
 DEEP = 0.05
 """eV/atom below a hull from which on a second potential has to agree."""
 AGREES_WITHIN = 0.05
@@ -48,7 +47,7 @@ def verdicts(made: Columns, *, second: str) -> list[str]:
     distance = np.stack([made[f"above_{name}"] for name in DATABASES])  # [2, n]
     other = np.stack([made[f"second_{name}"] for name in DATABASES])
     near: NDArray[np.bool_] = np.any(distance <= NEAR, axis=0)
-    held = own_merit(made)
+    held = _own_merit(made)
     higher = np.where(distance < -DEEP, other - distance, 0.0).max(axis=0)  # NaN: not scored
     found = []
     for i in range(len(near)):
@@ -74,20 +73,11 @@ def verdicts(made: Columns, *, second: str) -> list[str]:
 def asks_second(made: Columns) -> NDArray[np.bool_]:
     """Phases so far below a hull that a second potential is asked, if nothing else speaks against.  # [n]"""
     deep = np.any([made[f"above_{name}"] < -DEEP for name in DATABASES], axis=0)
-    return deep & own_merit(made) & made["ended"] & made["volume_ok"] & (made["bond_ratio"] >= 1)
+    return deep & _own_merit(made) & made["ended"] & made["volume_ok"] & (made["bond_ratio"] >= 1)
 
 
-def own_merit(made: Columns) -> NDArray[np.bool_]:
-    """Whether a phase is low even if its elements are where the potential has them (`Guards.strict`).  # [n]
-
-    What the elements contribute to its place on a hull is at most NEAR, or half of its depth.
-    """
-    fine = []
-    for name in DATABASES:
-        distance = made[f"above_{name}"]
-        credit = made[f"strict_{name}"] - distance
-        fine.append((credit <= np.maximum(NEAR, -distance / 2)) | (distance > NEAR))
-    return np.all(fine, axis=0)
+def _own_merit(made: Columns) -> NDArray[np.bool_]:
+    return own_merit(*({name: made[f"{kind}_{name}"] for name in DATABASES} for kind in ("above", "strict")))
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,34 +96,16 @@ class Guards:
 
     @cached_property
     def strict(self) -> dict[str, Hull]:
-        """Both hulls with the elements where the potential has them, if that is lower.
+        """Both hulls with the elements where the potential has them, if that is lower."""
+        return strict_hulls(self.hull, self.reference, self.energies)
 
-        Elements are at zero by definition, and databases fit some of them to compounds: the potential's own
-        Cl2 lies 0.3 eV/atom below. LiCl4, which is LiCl and Cl2 side by side, would look like a compound.
-        """
-        amounts = self.reference.crystals.compositions.amounts
-        rows = np.flatnonzero((amounts > 0).sum(axis=1) == 1)
-        hulls = {}
-        for name in DATABASES:
-            database = self.hull.databases[name]
-            formation = database.calibration.formation_energy(amounts[rows], self.energies.lowest[rows])
-            kept = np.isfinite(formation)
-            elements = [{int(z): 1.0} for z in amounts[rows[kept]].argmax(axis=1)]
-            own = Phases.from_amounts(elements, formation[kept], "element")
-            hulls[name] = Hull(
-                Phases.concatenate([database.union.index.phases, own]), database.union.identity
-            )
-        return hulls
-
-    def strict_above(self, name: str, crystals: Crystals, energy: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Distance to the strict hull of a database, eV/atom.
+    def strict_above(self, crystals: Crystals, energy: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+        """Distance to the strict hull of each database, eV/atom.
 
         Args:
             energy: Of the potential, eV/atom.  # [n]
         """
-        amounts = crystals.compositions.amounts
-        formation = self.hull.databases[name].calibration.formation_energy(amounts, energy)
-        return self.strict[name].energy_above_hull(amounts, formation)
+        return strict_above(self.hull, self.strict, crystals.compositions.amounts, energy)
 
     @cached_property
     def _volume_bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -36,6 +36,7 @@ from anchor.priors.base import Prior
 from anchor.priors.registry import load_prior
 from anchor.reference.reference import load_reference
 from anchor.relax.parallel import Relaxer
+from anchor.writing import replace_file
 
 CHUNK = 192
 """Formulas made together: seconds of work, and enough to keep several processes busy."""
@@ -91,15 +92,8 @@ class Maker:
         )
         owner = made.request // CANDIDATES
         chosen = self.judge.lowest(made.crystals, owner)
-        table = self._judged(self.judge, made.crystals[chosen]).spread(owner[chosen], len(formulas))
-        columns = self._columns(table)
-        lower = np.flatnonzero(asks_second(columns))
-        other = {name: np.full(len(formulas), np.nan) for name in DATABASES}
-        if len(lower):
-            again = self._judged(self.second, table.crystals[np.searchsorted(table.at, lower)])
-            for name in DATABASES:
-                other[name][lower] = again.numbers(above(name))
-        columns |= {f"second_{name}": values for name, values in other.items()}
+        table = judged(self.judge, made.crystals[chosen]).spread(owner[chosen], len(formulas))
+        columns = self.columns(table)
         near = np.any([columns[f"above_{name}"] <= KEEP for name in DATABASES], axis=0)
         kept = np.flatnonzero(near[table.at])
         crystals = table.crystals[kept]
@@ -112,10 +106,16 @@ class Maker:
             "lattice": crystals.lattice,
         }
 
-    def _judged(self, judge: Judge, crystals: Crystals) -> Outcomes:
-        table = judge.placed(judge.relaxed([crystals])[0])
-        assert judge.checks is not None
-        return judge.checks(table)[0]
+    def columns(self, table: Outcomes) -> Arrays:
+        """What the guards ask about judged crystals; the second potential answers where it has to."""
+        columns = self._columns(table)
+        lower = np.flatnonzero(asks_second(columns))
+        other = {name: np.full(table.n, np.nan) for name in DATABASES}
+        if len(lower):
+            again = judged(self.second, table.crystals[np.searchsorted(table.at, lower)])
+            for name in DATABASES:
+                other[name][lower] = again.numbers(above(name))
+        return columns | {f"second_{name}": values for name, values in other.items()}
 
     def _columns(self, table: Outcomes) -> Arrays:
         crystals, at, n = table.crystals, table.at, table.n
@@ -128,12 +128,19 @@ class Maker:
             "volume_ok": np.zeros(n, dtype=bool),
         }
         columns["volume_ok"][at] = self.guards.volume_ok(crystals)
+        strict = self.guards.strict_above(crystals, energy[at])
         for name in DATABASES:
             columns[f"above_{name}"] = table.numbers(above(name))
-            strict = np.full(n, np.nan)
-            strict[at] = self.guards.strict_above(name, crystals, energy[at])
-            columns[f"strict_{name}"] = strict
+            columns[f"strict_{name}"] = np.full(n, np.nan)
+            columns[f"strict_{name}"][at] = strict[name]
         return columns
+
+
+def judged(judge: Judge, crystals: Crystals) -> Outcomes:
+    """Relaxed, placed and checked, without embeddings."""
+    table = judge.placed(judge.relaxed([crystals])[0])
+    assert judge.checks is not None
+    return judge.checks(table)[0]
 
 
 # The folder of a run
@@ -164,8 +171,8 @@ class Run:
                 )
             return cls(folder)
         (folder / CHUNKS).mkdir(parents=True, exist_ok=True)
-        (folder / FORMULAS).write_text("\n".join(formulas()) + "\n", encoding="utf-8")
-        path.write_text(json.dumps(plan, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        replace_file(folder / FORMULAS, "\n".join(formulas()) + "\n")
+        replace_file(path, json.dumps(plan, indent=1, sort_keys=True) + "\n")
         return cls(folder)
 
     @property
@@ -196,9 +203,7 @@ class Run:
                     return
                 start = time.monotonic()
                 arrays = maker(formulas[number * CHUNK : (number + 1) * CHUNK], number)
-                partial = path.with_suffix(".partial.npz")
-                save_arrays(partial, arrays)
-                partial.replace(path)
+                save_arrays(path, arrays)
                 with (self.folder / TIMES).open("a", encoding="utf-8") as file:  # chunks repeat, times do not
                     file.write(f"{number} {time.monotonic() - start:.2f}\n")
                 yield number, arrays

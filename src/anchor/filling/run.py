@@ -17,11 +17,12 @@ from anchor.chemistry.elements import NUMBER
 from anchor.errors import InputError
 from anchor.executors import make_executor
 from anchor.filling.effect import effect
-from anchor.filling.guards import AGREES_WITHIN, DATABASES, DEEP, NEAR, VOLUME_TAIL
+from anchor.filling.guards import AGREES_WITHIN, DATABASES, DEEP, VOLUME_TAIL
 from anchor.filling.joining import join
 from anchor.filling.make import CANDIDATES, CHUNK, RELAXING, Arrays, Maker, Run
 from anchor.filling.wanted import BINARY_SHARE, LIKELY, TERNARY_SHARE, wanted
 from anchor.hull.filling import filling_path, save_filling
+from anchor.hull.merit import NEAR
 from anchor.search.policies import load_trained
 
 

@@ -80,6 +80,7 @@ def _reader(block: Block, source: str, id: str, properties: Mapping[str, float])
     id = block.own.get("id", id)
 
     def run() -> Found:
+        _check_cell(block)
         sites = _p1_sites(block)
         if sites is None:
             return _by_symmetry(block, source, id, own)
@@ -90,6 +91,22 @@ def _reader(block: Block, source: str, id: str, properties: Mapping[str, float])
         return crystal(source, id, numbers, frac, lattice, own)
 
     return run
+
+
+def _check_cell(block: Block) -> None:
+    """Refuse cells, space groups and lists of atoms that cannot be: pymatgen makes something of them."""
+    for tag in CELL:
+        for text in block.values.get(tag, [])[:1]:
+            value, angle = _number(text), "angle" in tag
+            if value < 0 or (angle and value >= 180):
+                raise InputError(f"{tag} is {text}: not {'an angle of' if angle else 'a length of'} a cell")
+    for tag in GROUP_NUMBERS:
+        for text in block.values.get(tag, [])[:1]:
+            if text.strip().lstrip("+-").isdigit() and not 1 <= int(text) <= 230:
+                raise InputError(f"there is no space group {text.strip()}")
+    sites = {len(values) for tag, values in block.values.items() if tag.startswith("_atom_site_fract")}
+    if len(sites) > 1 or 0 in sites:
+        raise InputError("its list of atoms is cut off, or a value in it is missing")
 
 
 def parse(text: str) -> list[Block]:

@@ -14,6 +14,9 @@ from ase.calculators.singlepoint import SinglePointCalculator
 from anchor.formats.files import Readable
 from anchor.formats.records import Found, Item, Skipped, attempt, from_atoms, named, numeric
 
+MOST_DIGITS = 8
+"""Of the number of atoms of a frame."""
+
 
 def read(source: Readable) -> Iterator[Item]:
     """Frames are cut out one by one, so that a bad one does not take the others with it."""
@@ -27,7 +30,7 @@ def read(source: Readable) -> Iterator[Item]:
                 if not stream.read().strip():
                     return
                 count = "an empty line"
-            if not count.strip().isdecimal():
+            if not count.strip().isdecimal() or len(count.strip()) > MOST_DIGITS:
                 yield Skipped(
                     frame, f"expected the number of atoms, found {count.strip()[:40]!r}; the rest is unread"
                 )
@@ -46,9 +49,13 @@ def _reader(lines: list[str], frame: str, id: str) -> Callable[[], Found]:
 
 
 def write(path: Path, atoms: list[Atoms], ids: list[str], properties: list[Mapping[str, float]]) -> None:
-    """One file of frames; `energy` as ASE's own energy, the rest beside the id in the comment line."""
+    """One file of frames; `energy` as ASE's own energy, the rest beside the id in the comment line.
+
+    That is one line: white space in an id, line breaks above all, becomes single blanks.
+    """
     for item, id, values in zip(atoms, ids, properties, strict=True):
-        item.info = {"material_id": id, **{name: v for name, v in values.items() if name != "energy"}}
+        rest = {name: value for name, value in values.items() if name != "energy"}
+        item.info = {"material_id": " ".join(id.split()), **rest}
         if "energy" in values:
             item.calc = SinglePointCalculator(item, energy=values["energy"])
     ase.io.write(path, atoms, format="extxyz")

@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, cast
 
 from anchor.errors import InputError
 from anchor.formats.records import Skipped, why
+from anchor.reading import plain_file
 
 SUFFIXES = {
     ".cif": "cif",
@@ -221,7 +222,7 @@ def sources(paths: Iterable[Path], *, every: bool, ignored: list[str]) -> Iterat
 
 
 def _on_disk(path: Path) -> Readable:
-    return Readable(str(path), lambda: path.open("rb"), path.stat().st_size, path)
+    return Readable(str(path), lambda: plain_file(path).open("rb"), path.stat().st_size, path)
 
 
 def _wanted(source: Readable, every: bool) -> bool:

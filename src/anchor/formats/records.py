@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from pymatgen.core import DummySpecies, Structure
 
 from anchor.crystals.crystals import Crystals
+from anchor.crystals.lattices import LONGEST_EDGE
 from anchor.errors import AnchorError, InputError
 
 ID_NAMES = ("material_id", "id", "immutable_id", "mat_id", "mp_id", "mpid", "structure_id", "entry_id")
@@ -23,6 +24,7 @@ ALIASES = {"energy_above_hull": "e_above_hull"}
 """Other spellings of the same quantity (Alex-MP-20 against MP-20)."""
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+FURTHEST = 1e6  # cells; beyond it a fractional coordinate has lost the digits that place an atom
 SMALLEST_VOLUME = 1e-6  # Å³; below this a cell has no volume and its distances no meaning
 
 
@@ -140,6 +142,10 @@ def crystal(
         raise InputError("a coordinate or a cell vector is not a finite number")
     if (volume := abs(np.linalg.det(cell))) < SMALLEST_VOLUME:
         raise InputError(f"the cell has no volume ({volume:.1e} Å³)")
+    if (longest := np.abs(cell).max()) > LONGEST_EDGE:
+        raise InputError(f"the cell is {longest:.3g} Å long, over {LONGEST_EDGE:g} Å: not a crystal")
+    if (furthest := np.abs(x).max()) > FURTHEST:
+        raise InputError(f"an atom lies {furthest:.3g} cells away from its cell")
     return Found(source, id, z, x, cell, dict(properties or {}))
 
 

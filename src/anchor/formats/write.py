@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
@@ -16,6 +14,7 @@ from numpy.typing import ArrayLike
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError, nearest
 from anchor.formats import ase_db, cif, extxyz, pymatgen_json, table
+from anchor.writing import check_place, draft, safe_name
 
 Labels = list[Mapping[str, float]]
 
@@ -37,7 +36,7 @@ def _cif_texts(crystals: Crystals, ids: list[str], labels: Labels) -> dict[str, 
     texts: dict[str, str] = {}
     taken: set[str] = set()  # in lower case: some file systems do not tell 'CO' from 'Co'
     for one, id, values in zip(crystals, ids, labels, strict=True):
-        stem = re.sub(r"[^A-Za-z0-9_.+-]", "_", id).lstrip(".") or "crystal"
+        stem = safe_name(id, otherwise="crystal")
         name, n = f"{stem}.cif", 1
         while name.lower() in taken:
             n += 1
@@ -104,10 +103,7 @@ def write(
     """
     path = Path(path)
     writer = WRITERS[_format(path, format)][1]
-    if path.is_dir() or (path.exists() and not overwrite):
-        raise InputError(
-            f"{path} exists", "choose another name" + ("" if path.is_dir() else ", or overwrite it")
-        )
+    check_place(path, overwrite=overwrite)
     names = [f"crystal-{i}" for i in range(len(crystals))] if ids is None else [str(id) for id in ids]
     columns = {name: np.asarray(values, dtype=np.float64) for name, values in (properties or {}).items()}
     lengths = {"ids": len(names), **{name: len(values) for name, values in columns.items()}}
@@ -118,11 +114,8 @@ def write(
         {name: float(values[i]) for name, values in columns.items() if np.isfinite(values[i])}
         for i in range(len(crystals))
     ]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".anchor-", dir=path.parent) as folder:
-        draft = Path(folder) / path.name
-        writer(draft, crystals, names, labels)
-        draft.replace(path)
+    with draft(path) as made:
+        writer(made, crystals, names, labels)
     return path
 
 

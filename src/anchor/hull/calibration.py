@@ -26,6 +26,7 @@ from scipy.sparse import csr_array
 from anchor.chemistry.elements import NUMBER, SYMBOLS, VOCABULARY
 from anchor.errors import InputError
 from anchor.hull.phases import N_NUMBERS
+from anchor.writing import replace_file
 
 HUBBARD_METALS = ("V", "Cr", "Mn", "Fe", "Co", "Ni", "Cu", "Mo", "W", "Th", "U", "Np", "Pu")
 """Metals that OQMD, the Materials Project, or both treat with a Hubbard U."""
@@ -176,8 +177,7 @@ class Calibration:
         )
 
     def save(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(self.to_dict(), indent=1) + "\n")
+        replace_file(path, json.dumps(self.to_dict(), indent=1) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Calibration:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from anchor.hull.alex_mp import AlexMPHull
 from anchor.hull.filling import SOURCE as FILLED
 from anchor.hull.hull import Hull
+from anchor.hull.phases import composition_matrix
 from anchor.hull.references import DECIMALS, PotentialHull
 from anchor.hull.simplex import SystemHull
+
+Above = Mapping[str, float | None]
+"""Energy above each hull by its name, eV/atom; None or absent where not scored."""
 
 
 def counting_hulls(hull: PotentialHull | AlexMPHull) -> dict[str, Hull]:
@@ -18,6 +24,39 @@ def counting_hulls(hull: PotentialHull | AlexMPHull) -> dict[str, Hull]:
         return {"alex-mp": hull.hull}
     names = list(hull.databases) if hull.kind == "union" else [hull.kind]
     return {name: hull.hulls[name] for name in names}
+
+
+def above_with_all(
+    hull: PotentialHull | AlexMPHull,
+    formulas: Sequence[str],
+    above: Sequence[Above],
+    others: Sequence[str],
+    others_above: Sequence[Above],
+) -> list[float | None]:
+    """`above_with_others` on the hulls that count, the largest of them, of compounds and others by formula.
+
+    Args:
+        hull: Of the known phases.
+        formulas: Reduced.  # n
+        above: Their energies above each hull by its name, eV/atom.  # n
+        others: Formulas of the competitors; may hold the same.  # m
+        others_above: Their energies.  # m
+
+    Returns:
+        eV/atom, signed; None where not scored.  # n
+    """
+    mine, theirs = composition_matrix(formulas), composition_matrix(others)
+
+    def energies(found: Sequence[Above], name: str) -> NDArray[np.float64]:
+        return np.array([np.nan if (value := one.get(name)) is None else value for one in found])
+
+    found = np.fmax.reduce(
+        [
+            above_with_others(known, mine, energies(above, name), theirs, energies(others_above, name))
+            for name, known in counting_hulls(hull).items()
+        ]
+    )
+    return [None if np.isnan(value) else float(value) for value in found]
 
 
 def above_with_others(

@@ -24,6 +24,7 @@ from anchor.arrays import content_hash
 from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError, InputError, MissingDependencyError
 from anchor.paths import BUNDLED, alone, cache_dir
+from anchor.writing import draft
 
 if TYPE_CHECKING:  # torch-sim takes seconds to import, and reading energies does not need it
     from anchor.potentials.base import Potential
@@ -244,12 +245,9 @@ def _resume(path: Path, identity: dict[str, Any], *, n: int, template: Columns) 
 
 def write_columns(path: Path, columns: Columns, identity: dict[str, Any]) -> None:
     """Write arrays and their identity as an .npz file: the same content always gives the same bytes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
     text = np.frombuffer(json.dumps(identity, sort_keys=True).encode(), dtype=np.uint8)
-    with partial.open("wb") as file:
+    with draft(path) as made, made.open("wb") as file:
         np.savez(file, identity=text, **columns)  # type: ignore[arg-type]
-    partial.replace(path)
 
 
 def read_columns(path: Path) -> tuple[Columns, dict[str, Any]]:

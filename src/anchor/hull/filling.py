@@ -21,6 +21,7 @@ from anchor.errors import AnchorError
 from anchor.hull.calibration import Calibration
 from anchor.hull.phases import Phases
 from anchor.paths import BUNDLED, cache_dir
+from anchor.writing import replace_file
 
 SOURCE = "filled"
 """Source of these phases in a decomposition."""
@@ -100,12 +101,9 @@ def filling_path(potential: str, folder: Path) -> Path:
 
 def save_filling(path: Path, filling: Filling, card: Mapping[str, Any]) -> None:
     """Write the phases and beside them their card, which names their hash."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     save_arrays(path, filling.arrays())
-    path.with_suffix(".json").write_text(
-        json.dumps({"hash": filling.hash, **filling.identity, **card}, indent=1, ensure_ascii=False) + "\n",
-        encoding="utf-8",
-    )
+    full = {"hash": filling.hash, **filling.identity, **card}
+    replace_file(path.with_suffix(".json"), json.dumps(full, indent=1, ensure_ascii=False) + "\n")
 
 
 def load_filling(potential: str, *, checkpoint_hash: str, reference_hash: str) -> Filling | None:

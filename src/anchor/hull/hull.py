@@ -97,6 +97,30 @@ class Hull:
             system = tuple(z for z in phases.numbers[row].tolist() if z)
             self._hypothetical.setdefault(system, []).append(int(row))
 
+    def with_phases(self, phases: Phases) -> Hull:
+        """The hull with more phases on it; what is hypothetical stays so."""
+        hypothetical = [row for rows in self._hypothetical.values() for row in rows]
+        return Hull(Phases.concatenate([self.index.phases, phases]), self.identity, hypothetical)
+
+    def within(self, system: Sequence[int]) -> Hull:
+        """The hull of some elements alone (ascending atomic numbers); what is hypothetical stays so."""
+        return self._only(self.index.gather(tuple(system))[2])
+
+    def without(self, compositions: NDArray[np.float64] | Sequence[str]) -> Hull:
+        """The hull without the phases of these compositions; what is hypothetical stays so."""
+        amounts = _as_matrix(compositions)
+        phases, kept = self.index.phases, np.ones(len(self.index.phases), dtype=bool)
+        for fractions in amounts / amounts.sum(axis=1, keepdims=True):
+            theirs = np.where(phases.numbers > 0, fractions[phases.numbers], 0.0)
+            same = np.abs(theirs - phases.fractions).max(axis=1) < SAME_FRACTIONS
+            kept &= ~(same & (np.abs(theirs.sum(axis=1) - 1) < SAME_FRACTIONS))
+        return self._only(np.flatnonzero(kept))
+
+    def _only(self, rows: NDArray[np.int64]) -> Hull:
+        hypothetical = {row for found in self._hypothetical.values() for row in found}
+        there = [i for i, row in enumerate(rows.tolist()) if row in hypothetical]
+        return Hull(self.index.phases[rows], self.identity, there)
+
     def hull_energy(
         self, compositions: NDArray[np.float64] | Sequence[str], *, remember: bool = True
     ) -> NDArray[np.float64]:

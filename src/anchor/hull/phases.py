@@ -79,6 +79,10 @@ class Phases:
     def __len__(self) -> int:
         return len(self.energies)
 
+    def __getitem__(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Phases:
+        """Some of them."""
+        return Phases(self.numbers[rows], self.fractions[rows], self.energies[rows], self.sources[rows])
+
     @classmethod
     def from_amounts(
         cls,

@@ -8,6 +8,7 @@ from typing import Any
 from anchor.models.files import read_lines
 from anchor.paths import sha256
 from anchor.weights import write_json
+from anchor.writing import replace_file
 
 _CURVE_POINTS = 40
 
@@ -22,7 +23,7 @@ def write_cards(folder: Path, weights: Path, card: dict[str, Any], metrics: Path
         "validation_curve": [line for line in lines if line["kind"] == "validation"],
     }
     write_json(folder / f"{weights.stem}.json", full)
-    (folder / f"{weights.stem}.md").write_text(markdown(full), encoding="utf-8")
+    replace_file(folder / f"{weights.stem}.md", markdown(full))
 
 
 def markdown(card: dict[str, Any]) -> str:

@@ -6,14 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from anchor.errors import InputError
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
+from anchor.writing import replace_file
 
 
 def append_line(path: Path, document: dict[str, Any]) -> None:
@@ -37,4 +30,4 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 def keep_until(path: Path, step: int) -> None:
     """Drop what a log says of later steps: they will be done again."""
     kept = [document for document in read_lines(path) if document["step"] <= step]
-    path.write_text("".join(json.dumps(document) + "\n" for document in kept), encoding="utf-8")
+    replace_file(path, "".join(json.dumps(document) + "\n" for document in kept))

@@ -12,15 +12,17 @@ from typing import Any
 import numpy as np
 
 from anchor.crystals.crystals import Crystals
+from anchor.devices import usable_device
 from anchor.errors import InputError
 from anchor.models.base import Recipe, TrainableModel
 from anchor.models.card import write_cards
 from anchor.models.data import training_crystals
-from anchor.models.files import append_line, keep_until, read_json
+from anchor.models.files import append_line, keep_until
 from anchor.models.kldm import Kldm
 from anchor.models.omatg import Omatg
 from anchor.models.registry import load_model, model_from, new_model, save_model
 from anchor.models.training import STATE_FILE, Trainer, evaluation_loss
+from anchor.reading import read_json
 
 METRICS_FILE = "metrics.jsonl"
 Report = Callable[[dict[str, Any]], None]
@@ -154,6 +156,7 @@ def train(
 
 def make_trainer(plan: Plan, device: str = "cpu") -> Trainer:
     """Data, model and optimiser of a plan, before the first step."""
+    usable_device(device)
     crystals = training_crystals(plan.sources)
     crystals = crystals[np.flatnonzero(crystals.counts <= plan.max_atoms)]
     started = _start(plan)

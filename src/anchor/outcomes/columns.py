@@ -65,7 +65,7 @@ _ALL = (
     # Relaxation
     Column("relaxation", "text", "converged, capped, diverged, failed, not relaxed", "relaxation"),
     Column("relaxation_steps", "int", "moves made"),
-    Column("evaluations", "int", "calls of the potential"),
+    Column("evaluations", "int", "calls of the potential, those that chose the crystal included"),
     Column("max_force_ev_per_angstrom", "float", "largest force at the end"),
     Column(ENERGY, "float", "potential energy of the cell, eV"),
     # Hulls

@@ -26,6 +26,7 @@ from anchor.hull.hull import Decomposition, HullIdentity
 from anchor.hull.references import HullScores
 from anchor.outcomes.checks import Checks
 from anchor.outcomes.columns import ABOVE, ENERGY, FORMATION, above
+from anchor.outcomes.contest import SINGLE_POINTS, Contest, hold
 from anchor.outcomes.table import Outcomes
 from anchor.potentials.base import Potential
 from anchor.relax.engine import Optimizer
@@ -122,16 +123,31 @@ class Judge:
         Returns:
             One crystal per owner, owners in ascending order.
         """
-        settings = SINGLE_POINT if self.relaxing is None else {**asdict(self.relaxing), "max_steps": 0}
-        asked = np.flatnonzero(self.potential.supports(crystals) & crystals.finite)
-        (one,) = self._relax_all(
-            [crystals if len(asked) == len(crystals) else crystals[asked]], settings, clock
-        )
-        energy = np.full(len(crystals), np.inf)
-        found = one.relaxation
-        energy[asked] = np.where(np.isfinite(found.energy), found.energy_per_atom, np.inf)
-        order = np.lexsort((energy, owner))
-        return order[np.unique(owner[order], return_index=True)[1]]
+        return self.contest(crystals, owner, SINGLE_POINTS, clock=clock).index
+
+    def contest(
+        self,
+        crystals: Crystals,
+        owner: NDArray[np.int64],
+        rounds: Sequence[tuple[int, int]],
+        *,
+        clock: Clock | None = None,
+    ) -> Contest:
+        """Of the crystals of each owner one, chosen in rounds (`anchor.outcomes.contest`).
+
+        Args:
+            crystals: Candidates.  # n
+            owner: Whom each belongs to.  # [n]
+            rounds: After so many steps so many stay; relaxed as the judge does, as they are without steps.
+            clock: Told where the time went.
+        """
+
+        def relax(some: Crystals, steps: int) -> Relaxation:
+            settings = SINGLE_POINT if self.relaxing is None else asdict(self.relaxing)
+            return self._relax_all([some], {**settings, "max_steps": steps}, clock)[0].relaxation
+
+        usable = self.potential.supports(crystals) & crystals.finite
+        return hold(crystals, owner, rounds, usable, relax)
 
     def _relax_all(
         self, batches: Sequence[Crystals], settings: dict[str, Any], clock: Clock | None

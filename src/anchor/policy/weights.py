@@ -63,6 +63,11 @@ def load_policy(data: bytes) -> CompositionPolicy:
         policy.load_state_dict(weights)
     except RuntimeError as error:
         raise InputError(f"the policy file is damaged: {error}") from None
+    if broken := [name for name, tensor in weights.items() if not torch.isfinite(tensor).all()]:
+        raise InputError(
+            f"the policy has weights that are not finite: {broken[0]}",
+            "take an earlier one; this one diverged",
+        )
     return policy.to(weights["embedding"].dtype)
 
 

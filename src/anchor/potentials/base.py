@@ -21,6 +21,7 @@ from torch_sim.models.interface import ModelInterface
 from torch_sim.state import SimState
 
 from anchor.crystals.crystals import Crystals
+from anchor.crystals.lattices import LONGEST_EDGE
 from anchor.errors import InputError
 from anchor.potentials.graph import Graph, neighbour_graph
 from anchor.potentials.state import SymmetricState, to_state
@@ -202,7 +203,7 @@ class GradientPotential(Potential):
 
 
 def well_formed(state: SimState) -> torch.Tensor:
-    """Which systems are finite and neither collapsed nor flat.  # [n_systems], bool"""
+    """Which systems are finite and neither collapsed, flat nor endless.  # [n_systems], bool"""
     cell = state.cell.detach()
     finite = torch.isfinite(cell).all(dim=(1, 2))
     bad_atoms = (~torch.isfinite(state.positions).all(dim=1)).to(torch.int64)
@@ -211,7 +212,8 @@ def well_formed(state: SimState) -> torch.Tensor:
     a, b, c = torch.nan_to_num(cell).unbind(dim=2)
     faces = torch.stack([torch.linalg.cross(x, y).norm(dim=1) for x, y in ((b, c), (c, a), (a, b))])
     counts = torch.bincount(state.system_idx, minlength=state.n_systems)
-    return finite & (volume >= MIN_VOLUME_PER_ATOM * counts) & (volume >= MIN_CELL_HEIGHT * faces.amax(dim=0))
+    usable = finite & (torch.nan_to_num(cell).abs().amax(dim=(1, 2)) <= LONGEST_EDGE)
+    return usable & (volume >= MIN_VOLUME_PER_ATOM * counts) & (volume >= MIN_CELL_HEIGHT * faces.amax(dim=0))
 
 
 def _as_state(state: SimState | dict[str, Any]) -> SimState:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 
+from anchor.devices import usable_device
 from anchor.errors import InputError, MissingDependencyError, nearest
 from anchor.potentials.base import Potential
 from anchor.potentials.weights import (
@@ -281,6 +282,7 @@ def load_potential(
     kind = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
     if kind not in (torch.float32, torch.float64):
         raise InputError(f"dtype '{dtype}' is not a network precision", "choose one of: float32, float64")
+    device = usable_device(device)
     if "+" in name:
         from anchor.potentials.ensemble import Ensemble
 

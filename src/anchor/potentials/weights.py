@@ -20,6 +20,7 @@ from pathlib import Path
 
 from anchor.errors import AnchorError, MissingDependencyError
 from anchor.paths import cache_dir, sha256
+from anchor.writing import replace_file
 
 CONNECT_TIMEOUT = 5.0
 """Seconds without an answer after which an address counts as unreachable."""
@@ -123,7 +124,7 @@ def pinned(weights: Weights) -> str | None:
         return weights.sha256
     assert isinstance(weights, Downloaded)
     note = _note(folder() / weights.filename)
-    return note.read_text().split()[0] if note.is_file() else None
+    return next(iter(note.read_text().split()), None) if note.is_file() else None
 
 
 def fetch(weights: Downloaded, *, hint: str, report: Report = lambda _: None) -> Path:
@@ -198,12 +199,9 @@ def _store(part: Path, filename: str, expected: str | None) -> Path:
     if expected is not None and found != expected:
         raise AnchorError(f"{filename} has SHA-256 {found}, not the pinned {expected}: not kept")
     target = folder() / filename
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as file:
-        file.write(part.read_bytes())
     if expected is None:
-        _note(target).write_text(f"{found}  {filename}\n")
-    return Path(file.name).replace(target)
+        replace_file(_note(target), f"{found}  {filename}\n")
+    return replace_file(target, part.read_bytes())
 
 
 def _note(path: Path) -> Path:

@@ -27,6 +27,8 @@ from anchor.priors.request import Request
 from anchor.priors.units import with_units
 
 One = str | Composition | Mapping[str, int]
+Rounds = tuple[tuple[int, int], ...]
+"""How one of several crystals is chosen: after so many steps so many stay (`Judge.contest`)."""
 Query = One | Sequence[One] | Compositions
 
 
@@ -81,6 +83,8 @@ class Prior(ABC):
         device: Where it computes.
         chooses_units: Whether `draw` accepts requests with `units=None`. If not, the number of formula units
             is chosen for it from the reference (`anchor.priors.units`).
+        proposals: Crystals that a search asks of each composition at least, to choose one of them.
+        rounds: How it chooses.
     """
 
     name: str
@@ -89,6 +93,8 @@ class Prior(ABC):
     hash: str
     device: str = "cpu"
     chooses_units: ClassVar[bool] = False
+    proposals: int = 1
+    rounds: Rounds = ((0, 1),)
 
     @abstractmethod
     def draw(self, requests: Sequence[Request]) -> Crystals | Sampled:

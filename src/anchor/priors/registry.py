@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from anchor.devices import usable_device
 from anchor.errors import AnchorError, InputError, nearest
 from anchor.priors.base import Prior
 
@@ -38,6 +39,15 @@ PRIORS: dict[str, PriorEntry] = {
         "anchor.priors.templates:load",
         {"split": "all"},
     ),
+    "merged": PriorEntry(
+        "known prototypes of simpler formulas: similar elements share a role and are ordered on its sites",
+        "anchor.priors.merged:load",
+    ),
+    "merged-all": PriorEntry(
+        "the same with all reference crystals, and templates-all where nothing can be merged",
+        "anchor.priors.merged:load",
+        {"split": "all", "fallback": "templates-all"},
+    ),
     "random": PriorEntry("random crystals with random symmetry", "anchor.priors.random_crystals:load"),
     "wyckoff": PriorEntry(
         "learned symmetry: space group, Wyckoff positions, coordinates, cell, one after the other",
@@ -51,6 +61,18 @@ PRIORS: dict[str, PriorEntry] = {
         LEARNED,
         {"weights": "crystalite"},
     ),
+    **{
+        f"portfolio:{setting}": PriorEntry(
+            f"templates, merged and learned priors propose, energies choose; {cost}",
+            "anchor.priors.portfolio:load",
+            {"setting": setting},
+        )
+        for setting, cost in (
+            ("cheap", "costs little more than templates"),
+            ("standard", "up to three times the cost of templates"),
+            ("full", "as many as are of use"),
+        )
+    },
 }
 """Every prior by the name people type. A new one is one more entry."""
 
@@ -69,6 +91,7 @@ def load_prior(name: str, *, device: str = "cpu", **options: Any) -> Prior:
         entry = PriorEntry("weights in a file", LEARNED, {"weights": name})
     if entry is None and ":" not in name:
         raise InputError(f"unknown prior '{name}'", nearest(name, PRIORS))
+    usable_device(device)
     factory = _find(name if entry is None else entry.factory)
     settings = {**(entry.options if entry else {}), **options}
     try:

@@ -27,6 +27,7 @@ from anchor.priors.fitted import Fitted, load_fitted
 from anchor.priors.overlaps import make_room, shortest_bonds
 from anchor.priors.prototypes import role_permutations
 from anchor.priors.request import Request
+from anchor.priors.similarity import Similarity
 from anchor.priors.supercells import supercell
 from anchor.priors.units import Stoichiometry, anonymous, of_split
 from anchor.reference.reference import Reference, load_reference
@@ -56,11 +57,19 @@ class Shelf:
 
 @dataclass(frozen=True)
 class Choice:
-    """One way to build a crystal: template, and the element (atomic number) for each of its elements."""
+    """One way to build a crystal.
+
+    Attributes:
+        crystal: Template: index into the reference.
+        replace: The element (atomic number) for each of its elements.
+        probability: Share of its prototype in all votes.
+        votes: Logarithm of the votes for its prototype.
+    """
 
     crystal: int
     replace: dict[int, int]
     probability: float
+    votes: float
 
 
 class TemplatePrior(Prior):
@@ -149,17 +158,41 @@ class TemplatePrior(Prior):
         if shelf is None:
             return []
         fits = np.flatnonzero(self._fits(shelf.units, request.units, sum(ratio)))
+        return self.ranked(numbers, ratio, fits, size, rng=request.rng("prototypes"))
+
+    def ranked(
+        self,
+        numbers: NDArray[np.int64],
+        ratio: Stoichiometry,
+        fits: NDArray[np.int64],
+        size: int,
+        *,
+        similarity: Similarity | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> list[Choice]:
+        """`choices` among some templates of one stoichiometry.
+
+        Args:
+            numbers: Atomic numbers by ascending count.  # [k]
+            ratio: Their counts.
+            fits: Which templates of `shelves[ratio]`.
+            size: As many as are wanted.
+            similarity: Whose distances count, where `numbers` go beyond the elements; else the fitted one.
+            rng: Of the noise that a temperature adds; None: without.
+        """
+        shelf = self.shelves[ratio]
         if not len(fits):
             return []
-        logits = self.fitted.similarity.log_weights(numbers, shelf.roles[fits], ratio) + shelf.bonus[fits]
+        similarity = self.fitted.similarity if similarity is None else similarity
+        logits = similarity.log_weights(numbers, shelf.roles[fits], ratio) + shelf.bonus[fits]
         swaps = role_permutations(ratio)
         flat = logits.ravel()
         _, candidate = np.unique(shelf.candidate[:, fits].ravel(), return_inverse=True)
         votes = np.log(np.bincount(candidate, weights=np.exp(flat - flat.max())) + 1e-300)
         probability = np.exp(votes - np.logaddexp.reduce(votes))
         score = votes
-        if self.temperature:
-            score = votes + self.temperature * request.rng("prototypes").gumbel(size=len(votes))
+        if self.temperature and rng is not None:
+            score = votes + self.temperature * rng.gumbel(size=len(votes))
         place = np.empty(len(votes), dtype=np.int64)
         place[np.argsort(-score, kind="stable")] = np.arange(len(votes))
         # Members of a candidate from near to far: round 0 takes the nearest of each candidate, and so on.
@@ -182,6 +215,7 @@ class TemplatePrior(Prior):
                     )
                 ),
                 float(probability[candidate[i]]),
+                float(votes[candidate[i]] + flat.max()),
             )
             for i in best.tolist()
         ]

@@ -47,6 +47,7 @@ from anchor.reference.reference import (
 )
 from anchor.reference.sources import ENERGIES, MP_FORMULAS, OQMD_ICSD, SOURCES, fetch
 from anchor.reference.splits import SPLITS, splits_of
+from anchor.writing import replace_file
 
 FORMAT = 1  # raise when the files change their meaning
 SAME_ENERGY = 5e-3  # eV/atom: an energy of the hull list that belongs to a crystal of OQMD-ICSD
@@ -165,7 +166,7 @@ def build(
             for name, arrays in contents.items()
         },
     }
-    (folder / CARD_FILE).write_text(json.dumps(card, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    replace_file(folder / CARD_FILE, json.dumps(card, indent=1, ensure_ascii=False) + "\n")
     return card
 
 

@@ -35,6 +35,9 @@ from anchor.relax.walk import Walk, finite
 
 Optimizer = Literal["quasi-newton", "fire", "ase-bfgs", "ase-fire"]
 WALKS: dict[str, type[Walk]] = {"quasi-newton": QuasiNewtonWalk, "fire": FireWalk}
+DENSE_ATOMS = 500
+"""Atoms of a crystal up to which the quasi-Newton method is used: the (3 n)² numbers of its inverse Hessian,
+several times, are 18 MB each for these; for 10,648 atoms they were 8 GB each."""
 Progress = Callable[[int, int], None]
 
 
@@ -63,7 +66,7 @@ def relax(
         fmax: Converged when no force is larger, eV/Å. With a free cell the forces are those of ASE's
             FrechetCellFilter, which include the cell's.
         optimizer: "quasi-newton", "fire", or one crystal at a time with ASE: "ase-bfgs" (the paper's way) and
-            "ase-fire".
+            "ase-fire". Crystals of more than `DENSE_ATOMS` atoms go by "fire" instead of "quasi-newton".
         symmetry: Keep the space group that a crystal has within 0.001 Å, and put its atoms exactly there
             first. Forces keep it in any case, but for rounding; to rely on it lets MatterSim look at one atom
             of each orbit only. ASE's optimisers do not.
@@ -95,8 +98,9 @@ def relax(
     run = _Run(crystals, record, caps, cell, fmax, symmetry, on_progress, watchdog_seconds)
     if optimizer in WALKS:
         evaluator = Evaluator(potential, chunk_atoms)
-        for chunk in [waiting] if in_flight else fixed_chunks(crystals.counts, waiting, chunk_atoms):
-            run.batched(chunk, evaluator, WALKS[optimizer])
+        for members, walk in by_size(crystals.counts, waiting, WALKS[optimizer]):
+            for chunk in [members] if in_flight else fixed_chunks(crystals.counts, members, chunk_atoms):
+                run.batched(chunk, evaluator, walk)
     elif optimizer == "ase-bfgs" or optimizer == "ase-fire":
         for i in waiting:
             relax_one_by_one(
@@ -105,6 +109,15 @@ def relax(
             if on_progress is not None:
                 on_progress(record.n_ended, len(crystals))
     return _disowned(record.result())
+
+
+def by_size(
+    counts: NDArray[np.int64], members: Sequence[int], walk: type[Walk]
+) -> list[tuple[list[int], type[Walk]]]:
+    """Members with their way of walking: no dense Hessian is kept for large crystals, FIRE takes them."""
+    large = [i for i in members if walk is QuasiNewtonWalk and counts[i] > DENSE_ATOMS]
+    small = [i for i in members if i not in set(large)]
+    return [(small, walk), *([(large, FireWalk)] if large else [])]
 
 
 def fixed_chunks(counts: NDArray[np.int64], members: Sequence[int], chunk_atoms: int) -> list[list[int]]:

@@ -13,6 +13,7 @@ from torch_sim.models.interface import ModelInterface
 
 from anchor.crystals.crystals import Crystals
 from anchor.crystals.distances import minimum_image_distances
+from anchor.crystals.lattices import LONGEST_EDGE
 
 SMALLEST_VOLUME_PER_ATOM = 2.0
 """Å³; diamond has 5.7, hydrogen at 150 GPa about 2.5."""
@@ -26,6 +27,8 @@ only a tenth of it is refused."""
 ISOLATED_DISTANCE = 6.5
 """Å to the nearest atom, beyond which nothing holds an atom: no potential here sees further than 6 Å, so that
 forces are zero and would pass for converged. Of all elements caesium's neighbours are furthest, at 5.3 Å."""
+MOST_ATOMS = 4000
+"""Per crystal: all pairs of sites are looked at, and potentials hold all edges of a cell at once."""
 UNUSABLE_EVALUATIONS = 5
 """Evaluations in a row without finite energy and forces, each with a shorter step, until a crystal fails."""
 
@@ -37,7 +40,10 @@ def refuse(crystals: Crystals, potential: ModelInterface) -> list[str]:
     bad = np.bincount(crystals.owner, weights=bad_atoms, minlength=len(crystals)) > 0
     usable = np.isfinite(crystals.lattice).all(axis=(1, 2)) & ~bad
     volume = np.where(usable, crystals.volume, 0.0) / crystals.counts
-    shortest, loneliest = _extreme_distances(crystals)
+    longest = np.abs(np.nan_to_num(crystals.lattice)).max(axis=(1, 2), initial=0.0)
+    sized = (longest <= LONGEST_EDGE) & (crystals.counts <= MOST_ATOMS)
+    shortest, loneliest = np.zeros(len(crystals)), np.zeros(len(crystals))
+    shortest[sized], loneliest[sized] = _extreme_distances(crystals[np.flatnonzero(sized)])
     covered = potential.supports(crystals) if hasattr(potential, "supports") else np.ones(len(crystals), bool)
     for i in range(len(crystals)):
         if not usable[i]:
@@ -46,6 +52,10 @@ def refuse(crystals: Crystals, potential: ModelInterface) -> list[str]:
             unknown = sorted(set(crystals[i].numbers.tolist()) - potential.elements)
             symbols = ", ".join(chemical_symbols[z] if z < len(chemical_symbols) else str(z) for z in unknown)
             reasons[i] = f"{potential.name} does not cover {symbols}"
+        elif longest[i] > LONGEST_EDGE:
+            reasons[i] = f"endless cell: {longest[i]:.3g} Å long, over {LONGEST_EDGE:g} Å"
+        elif not sized[i]:
+            reasons[i] = f"{crystals.counts[i]} atoms: more than {MOST_ATOMS} do not fit into memory"
         elif volume[i] < SMALLEST_VOLUME_PER_ATOM:
             reasons[i] = f"collapsed cell: {volume[i]:.3g} Å³ per atom"
         elif shortest[i] < SHORTEST_DISTANCE / 10:

@@ -23,9 +23,9 @@ from torch_sim.models.interface import ModelInterface
 from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError
 from anchor.executors import Done, Executor, Inline, State, make_executor
-from anchor.potentials.base import Potential
+from anchor.potentials.base import Evaluation, Potential
 from anchor.potentials.registry import load_potential
-from anchor.relax.engine import Progress, relax
+from anchor.relax.engine import Progress, fixed_chunks, relax
 from anchor.relax.result import Relaxation, join
 
 PART_ATOMS = 96
@@ -62,7 +62,7 @@ class Relaxer:
         self.potential = potential
         self._on_cpu = potential.device.type == "cpu"
         self._here = Inline()
-        self._executor = executor or make_executor(workers=workers, threads=threads)
+        self.executor = executor or make_executor(workers=workers, threads=threads)
         dtype = str(potential.dtype).removeprefix("torch.")
         self._state = State(load_again, (potential.name, potential.checkpoint_hash, dtype), here=potential)
 
@@ -94,10 +94,29 @@ class Relaxer:
                 ended.append(len(one.value.relaxation))
                 on_progress(sum(ended), sum(map(len, batches)))
 
-        executor = self._executor if self._on_cpu and len(parts) > 1 else self._here
+        executor = self.executor if self._on_cpu and len(parts) > 1 else self._here
         task = partial(timed_relax, **settings)
         done = iter(executor.results(task, parts, state=self._state, on_result=count))
         return [_in_order(hands, [next(done) for _ in hands]) for hands in dealt]
+
+    def evaluate(self, crystals: Crystals) -> Evaluation:
+        """Energies, forces and stresses of all crystals as they are, part by part."""
+        members = range(len(crystals))
+        parts = [crystals[part] for part in fixed_chunks(crystals.counts, members, PART_ATOMS)]
+        executor = self.executor if self._on_cpu and len(parts) > 1 else self._here
+        done = executor.results(evaluate_part, parts, state=self._state)
+        none = self.potential.evaluate(Crystals.empty())
+        return Evaluation(
+            *(
+                np.concatenate([getattr(one, name) for one in [none, *done]])
+                for name in ("energy", "forces", "stress")
+            )
+        )
+
+
+def evaluate_part(potential: Potential, crystals: Crystals) -> Evaluation:
+    """One part, in this process."""
+    return potential.evaluate(crystals)
 
 
 def load_again(name: str, checkpoint: str, dtype: str) -> Potential:

@@ -16,11 +16,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import spglib
 from numpy.typing import NDArray
-from spglib.error import SpglibError
 
 from anchor.crystals.crystals import Crystals
+from anchor.crystals.symmetry import Operations, find_operations
 
 TOLERANCE = 1e-3
 """Å: how far atoms may be from where symmetry wants them. They are put there before the first step."""
@@ -72,43 +71,18 @@ def find_symmetry(crystal: Crystals, tolerance: float = TOLERANCE) -> Symmetry |
     Returns:
         None where the crystal has no symmetry, or none that it fits within the tolerance.
     """
-    lattice, frac, numbers = crystal.lattice[0], crystal.frac, crystal.numbers
-    try:
-        found = spglib.get_symmetry((lattice, frac, numbers), symprec=tolerance)
-    except SpglibError:  # by default it still answers None
+    found = find_operations(crystal, tolerance)
+    if found is None or len(found.rotations) < 2:
         return None
-    if found is None or len(found["rotations"]) < 2:
-        return None
-    rotations = found["rotations"].astype(np.int64)
-    images = np.empty((len(rotations), len(frac)), dtype=np.int64)
-    missed = np.empty((len(rotations), len(frac), 3))
-    for g, (rotation, translation) in enumerate(zip(rotations, found["translations"], strict=True)):
-        gap = (frac @ rotation.T + translation)[:, None] - frac  # [from, to, 3]
-        gap -= np.rint(gap)
-        images[g] = np.square(gap @ lattice).sum(axis=2).argmin(axis=1)
-        missed[g] = gap[np.arange(len(frac)), images[g]]
-    if (numbers[images] != numbers).any() or (np.sort(images, axis=1) != np.arange(len(frac))).any():
-        return None
-    symmetric = _onto(crystal, rotations, images, missed)
-    shift = np.abs((symmetric.frac - frac) @ lattice).max()
+    symmetric = _onto(crystal, found)
+    shift = np.abs((symmetric.frac - crystal.frac) @ crystal.lattice[0]).max()
     stretch = np.abs(symmetric.lattice - crystal.lattice).max()
-    return None if max(shift, stretch) > 3 * tolerance else Symmetry(symmetric, rotations, images)
+    return None if max(shift, stretch) > 3 * tolerance else Symmetry(symmetric, found.rotations, found.images)
 
 
-def _onto(
-    crystal: Crystals,
-    rotations: NDArray[np.int64],
-    images: NDArray[np.int64],
-    missed: NDArray[np.float64],
-) -> Crystals:
-    """The crystal with exactly this symmetry that is nearest to one that has it nearly.
-
-    Args:
-        crystal: One crystal.
-        rotations: W.  # [g, 3, 3]
-        images: π.  # [g, n]
-        missed: W x_a + w − x_π(a), to the nearest image.  # [g, n, 3]
-    """
+def _onto(crystal: Crystals, found: Operations) -> Crystals:
+    """The crystal with exactly this symmetry that is nearest to one that has it nearly."""
+    rotations, images, missed = found.rotations, found.images, found.missed
     lattice, move = crystal.lattice[0], np.zeros_like(crystal.frac)
     # Translations are only as good as the crystal they were found in: what all atoms miss alike is theirs.
     for to, by in zip(images, missed - missed.mean(axis=1, keepdims=True), strict=True):

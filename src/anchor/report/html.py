@@ -18,8 +18,9 @@ from anchor.report.crystal_view import crystal_figure
 from anchor.report.curves import CURVE_COLUMNS, campaign_curves
 from anchor.report.figures import entropy_figure, known_figure, rates_figure, reward_figure, time_figure
 from anchor.report.summary import SOURCES, new_tally
-from anchor.search.finds import Finds, about
+from anchor.search.finds import VERIFIED, Finds, about
 from anchor.search.ledger import Ledger, decode_crystal
+from anchor.writing import OwnFiles, replace_file
 
 VIEWED = 12
 """Finds shown in three dimensions."""
@@ -49,18 +50,25 @@ code { background: #f4f4f4; padding: .1rem .3rem; border-radius: 4px; font-size:
 """
 
 
-def write_report(ledger: Ledger, path: Path) -> Path:
-    """Write the report of a campaign to `path` and return it."""
+def write_report(ledger: Ledger, path: Path, *, own: bool = False) -> Path:
+    """Write the report of a campaign and return its place.
+
+    Args:
+        path: What is there is replaced; whoever named it has been asked (`check_place`).
+        own: `path` lies in the campaign's folder: a file of somebody else stays, and the report goes beside.
+    """
     page = report_html(ledger)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(page, encoding="utf-8")
+        if not own:
+            return replace_file(path, page)
+        files = OwnFiles(path.parent)
+        name = files.name_for(path.name)
+        return files.put({name: page})[name]
     except OSError as error:
         raise AnchorError(
             f"the report could not be written to '{path}': {error}",
             "the ledger holds everything; write it again with: anchor report FOLDER --out FILE",
         ) from error
-    return path
 
 
 def report_html(ledger: Ledger) -> str:
@@ -137,6 +145,12 @@ def _finds(found: Finds, potential: str) -> str:
         if any(row[ABOVE_WITH_FINDS] is not None for row in found.finds)  # older ledgers do not know
         else ""
     )
+    if counts["attacked"]:
+        held += (
+            f"<p><b>{counts['verified']} of {counts['attacked']}</b> that were attacked passed level "
+            f"{VERIFIED}: 1 hulls, lists and the other finds; 2 other structures of the composition; 3 other "
+            "potentials. The table is ordered by level.</p>"
+        )
     return (
         "<p class=note>The best candidates whose formula is known nowhere, relaxed once more with the cell "
         f"free under {_text(potential)}. Energies above the hull in eV/atom, negative below it: against the "
@@ -147,11 +161,12 @@ def _finds(found: Finds, potential: str) -> str:
 
 def _table(rows: Sequence[dict[str, Any]]) -> str:
     head = (
-        "<tr><th>formula<th>space group<th class=n>E_hull<th class=n>with finds<th class=n>DFT hull"
-        "<th class=n>novelty<th class=n>atoms<th>relaxation<th>known compounds<th>note"
+        "<tr><th class=n>level<th>formula<th>space group<th class=n>E_hull<th class=n>with finds"
+        "<th class=n>DFT hull<th class=n>novelty<th class=n>atoms<th>relaxation<th>known compounds<th>note"
     )
     lines = "".join(
-        f"<tr><td>{_formula(r['formula'])}<td>{_text(r['spacegroup'])}"
+        f"<tr><td class=n>{'–' if r['level'] is None else r['level']}"
+        f"<td>{_formula(r['formula'])}<td>{_text(r['spacegroup'])}"
         f"<td class=n>{_energy(r[ABOVE])}<td class=n>{_energy(r[ABOVE_WITH_FINDS])}"
         f"<td class=n>{_energy(r['energy_above_each_hull_ev_per_atom'].get('dft'))}"
         f"<td class=n>{r['novelty_reference']:.2f}<td class=n>{r['n_atoms']}<td>{_text(r['relaxation'])}"
@@ -165,8 +180,16 @@ def _crystal(row: dict[str, Any]) -> str:
     figure = crystal_figure(decode_crystal(row["crystal"]), size=330)
     return (
         f"<div class=crystal><b>{_formula(row['formula'])}</b> {_text(row['spacegroup'])}, "
-        f"{_energy(row[ABOVE])} eV/atom{_figure(figure)}</div>"
+        f"{_energy(row[ABOVE])} eV/atom{_level(row)}{_figure(figure)}</div>"
     )
+
+
+def _level(row: dict[str, Any]) -> str:
+    """What a find survived, under its name."""
+    if row["level"] is None:
+        return ""
+    words = row["why"] or row["survived"]
+    return f"<div class=note>level {row['level']}: {_text(words)}</div>"
 
 
 def _provenance(identity: dict[str, Any], config: Config) -> str:

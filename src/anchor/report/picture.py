@@ -9,6 +9,7 @@ from typing import Any
 from anchor.errors import InputError
 from anchor.outcomes.tally import LABELS
 from anchor.report.summary import Run
+from anchor.writing import draft
 
 COLORS = ("#1b6ca8", "#d1495b", "#2a9d8f", "#e9a23b", "#6d597a", "#8d99ae")
 PART_COLORS = {
@@ -89,8 +90,8 @@ def write_picture(runs: Sequence[Run], path: Path) -> Path:
             lines, [_label(run) for run in runs], loc="outside upper center", ncols=min(len(runs), 3),
             frameon=False, fontsize=11,
         )  # fmt: skip
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=110)
+        with draft(path) as made:
+            figure.savefig(made, dpi=110)
         plt.close(figure)
     return path
 

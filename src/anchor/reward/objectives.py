@@ -6,6 +6,7 @@ group `anchor.objectives`. Three ship as examples and need no download: see `BUI
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -56,8 +57,11 @@ def load_objective(name: str) -> Objective:
     """
     function = BUILT_IN_OBJECTIVES.get(name) or _entry_point(name) or _import(name)
 
+    if not callable(function):
+        raise InputError(f"objective '{name}' is a {type(function).__name__}, not a function")
+
     def checked(structures: Sequence[Structure]) -> NDArray[np.float64]:
-        return _check(name, function(structures), len(structures))
+        return _check(name, _call(name, function, structures), len(structures))
 
     return checked
 
@@ -76,14 +80,40 @@ def _import(path: str) -> Callable[[Sequence[Structure]], ArrayLike]:
         )
     try:
         return getattr(import_module(module_name), function_name)
-    except (ImportError, AttributeError) as error:
-        raise InputError(f"objective '{path}' cannot be imported: {error}") from error
+    except Exception as error:  # a module of somebody else may raise anything while it is imported
+        cause = f"{type(error).__name__}: {error}"
+        raise InputError(
+            f"objective '{path}' cannot be imported: {cause}", "mend it, or name another"
+        ) from error
+
+
+def _call(
+    name: str, function: Callable[[Sequence[Structure]], ArrayLike], structures: Sequence[Structure]
+) -> ArrayLike:
+    try:
+        return function(structures)
+    except (Exception, SystemExit) as error:  # code of somebody else: its fault is named, not hidden
+        line = traceback.extract_tb(error.__traceback__)[-1]
+        raise AnchorError(
+            f"objective '{name}' raised {type(error).__name__}: {error} "
+            f"({line.filename}, line {line.lineno})",
+            "the step was not stored; mend the objective and resume",
+        ) from error
 
 
 def _check(name: str, values: ArrayLike, n: int) -> NDArray[np.float64]:
-    array = np.asarray(values, dtype=np.float64)
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise AnchorError(
+            f"objective '{name}' returned a {type(values).__name__}, not numbers: {error}",
+            "return one number in [0, 1] for each structure",
+        ) from None
     if array.shape != (n,):
-        raise AnchorError(f"objective '{name}' returned shape {array.shape} for {n} structures, not ({n},)")
+        raise AnchorError(
+            f"objective '{name}' returned shape {array.shape} for {n} structures, not ({n},)",
+            "return one number each",
+        )
     if not np.isfinite(array).all() or array.min(initial=0.0) < 0.0 or array.max(initial=0.0) > 1.0:
         bad = array[~((array >= 0) & (array <= 1))][0]
         raise AnchorError(f"objective '{name}' returned {bad}", "values must lie in [0, 1], higher is better")

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from anchor.chemistry.composition import Compositions
 from anchor.chemistry.elements import VOCABULARY
 from anchor.policy.actions import to_actions
-from anchor.screening.nearness import electronegativities
+from anchor.screening.families import electronegativities
 
 FAMILY_SHARE = 0.04
 ELEMENT_SHARE = 0.25
@@ -34,8 +34,9 @@ def families(compositions: Compositions) -> NDArray[np.int64]:
     """A number for each stoichiometry and most electronegative element.  # [n]"""
     elements, counts = to_actions(compositions.reduced())
     affinity = np.where(elements >= 0, electronegativities()[elements], -np.inf)
-    anion = np.take_along_axis(elements, affinity.argmax(axis=1)[:, None], axis=1)
-    keys = np.concatenate([np.sort(counts, axis=1), anion], axis=1)
+    place = affinity.argmax(axis=1)[:, None]
+    anion = [np.take_along_axis(values, place, axis=1) for values in (elements, counts)]
+    keys = np.concatenate([np.sort(counts, axis=1), *anion], axis=1)
     return np.unique(keys, axis=0, return_inverse=True)[1].ravel()
 
 

@@ -18,7 +18,7 @@ from anchor.chemistry.bounds import MAX_ATOMS, MAX_ATOMS_PER_ELEMENT, primitive_
 from anchor.chemistry.charge import is_neutral
 from anchor.chemistry.composition import Compositions
 from anchor.chemistry.counting import neutral_assignments
-from anchor.chemistry.elements import NUMBERS
+from anchor.chemistry.elements import NUMBERS, VOCABULARY
 from anchor.policy.actions import to_actions
 from anchor.policy.constraints import Limits
 
@@ -29,6 +29,14 @@ Stoichiometry = tuple[int, ...]
 def stoichiometries(k: int) -> tuple[Stoichiometry, ...]:
     """Reduced stoichiometries of k elements inside the action space, counts ascending."""
     return tuple(tuple(rho) for rho in primitive_stoichiometries(k).tolist() if rho == sorted(rho))
+
+
+@cache
+def electronegativities() -> NDArray[np.float64]:
+    """Pauling's, of the vocabulary.  # [84]"""
+    from pymatgen.core import Element
+
+    return np.array([float(Element(symbol).X) for symbol in VOCABULARY])
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,10 +141,12 @@ class Formulas:
 
     @property
     def cells(self) -> Compositions:
-        """The smallest cell of each within the limits."""
+        """The smallest cell of each within the limits, elements as people write them: anions last."""
         n, k = self.elements.shape
-        counts = self.units[:, None] * np.array(self.ratio)
-        return Compositions(np.full(n, k), NUMBERS[self.elements].ravel(), counts.ravel())
+        order = np.argsort(electronegativities()[self.elements], axis=1, kind="stable")
+        numbers = NUMBERS[np.take_along_axis(self.elements, order, axis=1)]
+        counts = self.units[:, None] * np.array(self.ratio)[order]
+        return Compositions(np.full(n, k), numbers.ravel(), counts.ravel())
 
 
 def list_family(ratio: Stoichiometry, pool: Pool) -> Formulas:

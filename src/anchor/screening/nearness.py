@@ -24,7 +24,7 @@ from anchor.chemistry.elements import NUMBERS, VOCABULARY
 from anchor.priors.prototypes import role_permutations
 from anchor.priors.similarity import Similarity
 from anchor.priors.templates import Shelf, TemplatePrior
-from anchor.screening.families import Formulas, Pool, Stoichiometry, by_family
+from anchor.screening.families import Formulas, Pool, Stoichiometry, by_family, electronegativities
 
 FARTHEST = -25.0
 """Log-weight of the nearest template where there is none."""
@@ -230,11 +230,3 @@ def _common_states() -> dict[int, NDArray[np.bool_]]:
     states = [(-4, 4) if s == "C" else Element(s).common_oxidation_states for s in VOCABULARY]
     occurring = sorted({q for own in states for q in own if q})
     return {q: np.array([q in own for own in states]) for q in occurring}
-
-
-@cache
-def electronegativities() -> NDArray[np.float64]:
-    """Pauling's, of the vocabulary.  # [84]"""
-    from pymatgen.core import Element
-
-    return np.array([float(Element(symbol).X) for symbol in VOCABULARY])

@@ -25,11 +25,13 @@ from anchor.chemistry.composition import Compositions
 from anchor.chemistry.elements import VOCABULARY
 from anchor.paths import BUNDLED, cache_dir, sha256
 from anchor.policy.constraints import Limits
+from anchor.reading import read_json
 from anchor.reference.reference import load_reference
 from anchor.screening import chances, diverse, plausibility, surrogate
 from anchor.screening.diverse import diverse_order
 from anchor.screening.estimate import FreeEstimate, load_estimate
 from anchor.screening.ranking import Ranking, rank
+from anchor.writing import replace_file
 
 SHIPPED = BUNDLED / "screening" / "ranking.npz"
 """The best formulas of all searchable elements of the default potential, with a card beside it."""
@@ -142,7 +144,7 @@ def save_order(path: Path, order: Ranking, card: dict[str, Any]) -> None:
         "complete": order.complete,
         "exhausted": order.exhausted,
     }
-    path.with_suffix(".json").write_text(json.dumps({**card, **facts}, indent=1) + "\n")
+    replace_file(path.with_suffix(".json"), json.dumps({**card, **facts}, indent=1) + "\n")
 
 
 def load_order(path: Path, identity: str) -> Ranking | None:
@@ -155,7 +157,7 @@ def load_order(path: Path, identity: str) -> Ranking | None:
 
 @lru_cache(maxsize=4)
 def _read(path: Path, _changed: int, identity: str) -> Ranking | None:
-    card = json.loads(path.with_suffix(".json").read_text())
+    card = read_json(path.with_suffix(".json"), hint="delete it: it is made again")
     if card["identity"] != identity:
         return None
     arrays = load_arrays(path)

@@ -37,11 +37,12 @@ from anchor.chemistry.charge import is_neutral
 from anchor.chemistry.composition import Compositions
 from anchor.chemistry.elements import NUMBER, NUMBERS, VOCABULARY
 from anchor.chemistry.spaces import sample_neutral, sample_random
-from anchor.errors import MissingDependencyError
+from anchor.errors import InputError, MissingDependencyError
 from anchor.hull.hull import Hull
 from anchor.paths import BUNDLED
 from anchor.priors.templates import TemplatePrior
 from anchor.random import generator
+from anchor.reading import read_json
 from anchor.reference.reference import Reference
 from anchor.screening.evidence import (
     Evidence,
@@ -51,6 +52,7 @@ from anchor.screening.evidence import (
 )
 from anchor.screening.nearness import FARTHEST
 from anchor.screening.surrogate import Surrogate, surrogate_hash
+from anchor.writing import replace_file
 
 SHIPPED = BUNDLED / "screening" / "plausibility.json"
 """The regression that ships."""
@@ -99,8 +101,7 @@ class Plausibility:
         return expit(features(evidence) @ np.array(self.coefficients) + logit(SHARE))
 
     def save(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(asdict(self), indent=1) + "\n")
+        replace_file(path, json.dumps(asdict(self), indent=1) + "\n")
 
 
 def fit_plausibility(
@@ -186,7 +187,11 @@ def load_plausibility(path: Path = SHIPPED) -> Plausibility:
         raise MissingDependencyError(
             f"there is no file '{path}'", "make it: anchor policy plausibility --out FILE"
         )
-    values = json.loads(path.read_text())
+    values = read_json(path, hint="make it: anchor policy plausibility --out FILE")
+    if not {"coefficients", "card"} <= values.keys():
+        raise InputError(
+            f"{path} is no fit of plausibility", "make one: anchor policy plausibility --out FILE"
+        )
     return Plausibility(tuple(values["coefficients"]), values["card"])
 
 

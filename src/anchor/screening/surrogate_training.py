@@ -35,6 +35,7 @@ from anchor.screening.surrogate import (
     surrogate_hash,
 )
 from anchor.weights import read, write, write_json
+from anchor.writing import replace_file
 
 WITHIN_ONE = math.erf(1 / math.sqrt(2))
 """Fraction of a normal distribution within one standard deviation."""
@@ -318,7 +319,7 @@ def train_surrogate(
         "threads": torch.get_num_threads(),
         "errors": errors(members, examples.of_split("test"), floor=floor, scale=scale),
     }
-    out.write_bytes(save_surrogate(members, sizes, floor=floor, scale=scale, card=card))
+    replace_file(out, save_surrogate(members, sizes, floor=floor, scale=scale, card=card))
     write_json(out.with_suffix(".json"), card)
     state.unlink(missing_ok=True)
     return card

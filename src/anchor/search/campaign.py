@@ -33,11 +33,12 @@ from anchor.policy.weights import load_policy
 from anchor.reward.novelty import History
 from anchor.reward.score import GroupScores, Memory
 from anchor.search.environment import Environment
-from anchor.search.ledger import Ledger, candidates, decode_crystal
+from anchor.search.ledger import RECOVER, Ledger, decode_crystal
 from anchor.search.policies import policy_file
 from anchor.search.realise import Realised
 from anchor.search.rows import candidate_rows, plain
 from anchor.search.screened import Screened
+from anchor.search.tables import candidates
 
 UNTRAINED_NEEDS = 10_000
 """Structures below which an untrained policy is no good start: 90 % are valid only after 4,000 of them, and
@@ -95,7 +96,8 @@ class Campaign:
                 `accept_changes` goes on all the same.
         """
         ledger = Ledger.open(location)
-        ledger.prepare()
+        with ledger.alone():  # another process that goes on with it is named before anything is loaded
+            ledger.prepare()
         config = Config.from_ledger(ledger.config)
         environment = environment or Environment.load(config)
         changes = _changes(ledger.identity, environment.identity())
@@ -105,6 +107,10 @@ class Campaign:
                 "bring them back, or go on with --accept-changes (numbers will not be comparable)",
             )
         state = ledger.state()
+        if state is None and ledger.n_steps:
+            raise AnchorError(
+                f"the ledger of '{location}' is damaged: it has {ledger.n_steps} steps and no state", RECOVER
+            )
         if not state:  # stopped before its first step, or nothing to remember
             learner: Proposer = _fresh_learner(config, environment, proposed=ledger.n_candidates)
         else:
@@ -127,12 +133,18 @@ class Campaign:
         """
         budget = self.config.run.structures if structures is None else structures
         before = self.environment.prior.hash
-        while self.structures < budget:
-            report = self.step(left=budget - self.structures)
-            if on_step is not None:
-                on_step(report)
-            if stop is not None and stop():
-                break
+        with self.ledger.alone():
+            if self.ledger.n_steps != self.next_step:
+                raise AnchorError(
+                    f"another process went on from step {self.next_step}, to {self.ledger.n_steps}",
+                    "resume the campaign again",
+                )
+            while self.structures < budget:
+                report = self.step(left=budget - self.structures)
+                if on_step is not None:
+                    on_step(report)
+                if stop is not None and stop():
+                    break
         if self.environment.prior.hash != before:
             raise AnchorError(
                 "the prior changed during the search", "this is a bug: a prior is frozen in a campaign"

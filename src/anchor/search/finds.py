@@ -22,20 +22,25 @@ from anchor.crystals.crystals import Crystals
 from anchor.crystals.symmetry import space_group
 from anchor.hull.alex_mp import AlexMPHull
 from anchor.hull.belief import load_depths
-from anchor.hull.competition import above_with_others, counting_hulls
-from anchor.hull.phases import composition_matrix
+from anchor.hull.competition import above_with_all, counting_hulls
 from anchor.hull.references import PotentialHull
 from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS, STABLE_BELOW
 from anchor.outcomes.rows import each_hull
 from anchor.reward.novelty import reference_novelty
 from anchor.search.campaign import Campaign
-from anchor.search.ledger import Ledger, candidates, decode_crystal, encode_crystal
+from anchor.search.ledger import Ledger, decode_crystal, encode_crystal
+from anchor.search.tables import candidates
 
 FROM_JUDGE = (
     "relaxation", "energy_ev", "formation_energy_ev_per_atom", ABOVE, "bonds_ok", "valid",
 )  # fmt: skip
 """Columns of a find that the judge fills."""
 EACH = "energy_above_each_hull_ev_per_atom"
+VERIFIED = 3
+"""Level that a search's best finds are attacked up to, and from which on a find counts as verified: hulls and
+lists, other structures of the composition, other potentials (`anchor.verify`)."""
+NOT_ATTACKED = 0.5
+"""Rank of a find that no level was tried on: behind what passed one, before what failed the first."""
 MADE = {"icsd", "cod", "mp", "mp-old"}
 """Sources that make a formula a rediscovery: OQMD's hypothetical compounds do not, and what is among the
 reference crystals was shown to the prior."""
@@ -46,7 +51,8 @@ class Finds:
     """Refined candidates of a campaign as they are shown.
 
     Attributes:
-        finds: Formulas known nowhere at believable energies, lowest energy above the hull first.
+        finds: Formulas known nowhere at believable energies, by the level of attacks that they passed, then
+            lowest energy above the hull first.
         suspicious: Those deeper below the hull than 99 % of the known stable compounds of their kind.
         rediscoveries: Known formulas.
     """
@@ -57,11 +63,12 @@ class Finds:
 
     @classmethod
     def read(cls, ledger: Ledger) -> Finds:
-        new = ledger.find_rows()
+        verdicts = ledger.verdict_rows()
+        new = verified(ledger.find_rows(), verdicts)
         return cls(
             [row for row in new if not row["suspicious"]],
             [row for row in new if row["suspicious"]],
-            ledger.find_rows(known=True),
+            verified(ledger.find_rows(known=True), verdicts),
         )
 
     def groups(self) -> dict[str, list[dict[str, Any]]]:
@@ -74,9 +81,42 @@ class Finds:
             "finds": len(self.finds),
             "on_hull_with_finds": sum(on_hull(row) for row in self.finds),
             "in_thin_systems": sum(bool(row["thin"]) for row in self.finds),
+            "attacked": sum(row["level"] is not None for row in self.finds),
+            "verified": sum((row["level"] or 0) >= VERIFIED for row in self.finds),
             "suspicious": len(self.suspicious),
             "rediscoveries": len(self.rediscoveries),
         }
+
+
+def verified(rows: Sequence[dict[str, Any]], verdicts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Finds with what attacks on them said, best first.
+
+    Adds `level`, the highest that each passed (0: it failed the first, None: it was not attacked), `why` it
+    failed the next ('': not tried), and `survived`, what the last level that it passed said. A lower crystal
+    that an attack found takes the find's place, with its columns.
+    """
+    found = []
+    for row in rows:
+        new = {**row, "level": None, "why": "", "survived": ""}
+        origin = decode_crystal(row["crystal"]).hash
+        mine = [v for v in verdicts if v["candidate"] == row["candidate"] and v["origin"] == origin]
+        for verdict in mine:  # in the order of levels
+            if not verdict["passed"]:
+                new |= {"level": new["level"] or 0, "why": verdict["reason"]}
+                break
+            new |= {"level": verdict["level"], "survived": verdict["reason"]}
+            if verdict["crystal"] is not None:
+                crystal = decode_crystal(verdict["crystal"])
+                changed = {name: value for name, value in verdict["replaced"].items() if name in row}
+                new |= {**changed, "crystal": verdict["crystal"], "n_atoms": crystal.n_atoms}
+        found.append(new)
+    return sorted(found, key=_rank)
+
+
+def _rank(row: dict[str, Any]) -> tuple[float, float, int]:
+    """Higher levels first, what was not attacked before what failed at once; then the energy."""
+    level = NOT_ATTACKED if row["level"] is None else row["level"]
+    return (-level, np.inf if row[ABOVE] is None else row[ABOVE], row["candidate"])
 
 
 def on_hull(row: dict[str, Any]) -> bool:
@@ -88,7 +128,9 @@ def on_hull(row: dict[str, Any]) -> bool:
 def about(row: dict[str, Any]) -> str:
     """What must be known about a find, for people."""
     notes = []
-    if row["suspicious"]:
+    if row["why"] and not row["known_in"]:
+        notes.append(f"failed level {row['level'] + 1}: {row['why']}")
+    elif row["suspicious"]:
         notes.append(f"deeper than {row['depth_percentile']:.1f} % of known compounds of its kind")
     if row["thin"]:
         notes.append(f"thin: {row['thin']}")
@@ -192,25 +234,14 @@ def _with_finds(
     """
     hull = campaign.environment.hull
     assert isinstance(hull, PotentialHull | AlexMPHull), "there are no other hulls to search on"
-    hulls = counting_hulls(hull)
+    others = competitors(campaign.ledger, tuple(counting_hulls(hull)))
+    mine = [row[EACH] for row in rows]
+    theirs = [*formulas, *(row["formula"] for row in others)]
+    return above_with_all(hull, formulas, mine, theirs, [*mine, *(row[EACH] for row in others)])
+
+
+def competitors(ledger: Ledger, hulls: Sequence[str]) -> list[dict[str, Any]]:
+    """Valid candidates of a campaign that lie below one of the hulls: formula and energies above each."""
     where = candidates.c.valid.is_(True) & candidates.c[ABOVE].is_not(None)
-    others = [
-        row
-        for row in campaign.ledger.rows(["formula", EACH], where=where)
-        if any((row[EACH].get(name) or 0.0) < 0 for name in hulls)
-    ]
-    mine = composition_matrix(formulas)
-    theirs = np.vstack([mine, composition_matrix(row["formula"] for row in others)])
-
-    def energies(found: Sequence[dict[str, Any]], name: str) -> list[float]:
-        return [np.nan if row[EACH].get(name) is None else row[EACH][name] for row in found]
-
-    above = np.fmax.reduce(
-        [
-            above_with_others(
-                hull, mine, np.array(energies(rows, name)), theirs, np.array(energies([*rows, *others], name))
-            )
-            for name, hull in hulls.items()
-        ]
-    )
-    return [None if np.isnan(value) else float(value) for value in above]
+    rows = ledger.rows(["formula", EACH], where=where)
+    return [row for row in rows if any((row[EACH].get(name) or 0.0) < 0 for name in hulls)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import anchor
@@ -16,12 +17,12 @@ DECIDES = (
 """Files and folders that a candidate's numbers go through. A new page, report or command is none of them."""
 
 
-def code_hash(root: Path | None = None) -> str:
-    """SHA-256 over the Python files that decide a campaign's numbers."""
+def code_hash(root: Path | None = None, *, also: Sequence[str] = ()) -> str:
+    """SHA-256 over the Python files that decide a campaign's numbers, and those of further folders."""
     digest = hashlib.sha256()
     root = Path(anchor.__file__).parent if root is None else root
     for path in sorted(root.rglob("*.py")):
         place = path.relative_to(root).as_posix()
-        if any(place == part or place.startswith(f"{part}/") for part in DECIDES):
+        if any(place == part or place.startswith(f"{part}/") for part in (*DECIDES, *also)):
             digest.update(place.encode() + path.read_bytes())
     return digest.hexdigest()

@@ -10,7 +10,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,16 @@ from sqlalchemy.exc import (
 
 from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError, InputError
-from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS, column
+from anchor.outcomes.columns import ABOVE
+from anchor.paths import alone
+from anchor.search import older
+from anchor.search.tables import campaign, candidates, finds, metadata, states, steps, verdicts
 
 SCHEMA_VERSION = 2
+IDENTITY = ("anchor", "code", "reference", "prior", "potential", "hull", "threads")
+"""What every ledger says of the parts it was made with."""
 APPLICATION_ID = 0x414E4352  # "ANCR" in a SQLite header: tells our files from anybody else's
+RECOVER = "bring back a copy; of a damaged SQLite file, 'sqlite3 FILE .recover' saves what is left"
 EXAMPLE_URL = "for example postgresql://user@host/database"
 NETWORK_FILE_SYSTEMS = {
     "nfs",
@@ -45,162 +51,13 @@ NETWORK_FILE_SYSTEMS = {
     "fuse.sshfs",
 }
 
-metadata = sa.MetaData()
 
-campaign = sa.Table(
-    "campaign",
-    metadata,
-    sa.Column("id", sa.Integer, primary_key=True, comment="always 1"),
-    sa.Column("schema_version", sa.Integer, nullable=False),
-    sa.Column("config", sa.JSON, nullable=False, comment="effective configuration"),
-    sa.Column(
-        "identity", sa.JSON, nullable=False, comment="hashes of reference, prior, potential, hull; versions"
-    ),
-    sa.Column("created", sa.String, nullable=False, comment="UTC, ISO 8601"),
-)
-
-steps = sa.Table(
-    "steps",
-    metadata,
-    sa.Column("step", sa.Integer, primary_key=True, comment="from 0"),
-    sa.Column(
-        "structures", sa.Integer, nullable=False, comment="compositions proposed so far, this step included"
-    ),
-    sa.Column("contexts", sa.JSON, nullable=False, comment="w and element sub-group of each group"),
-    sa.Column("metrics", sa.JSON, nullable=False, comment="learning metrics of the update"),
-    sa.Column("seconds", sa.JSON, nullable=False, comment="time by part, s; potential is inside relaxation"),
-)
-
-SQL = {"bool": sa.Boolean, "int": sa.Integer, "float": sa.Float, "text": sa.String}
-
-
-def _column(name: str, *, nullable: bool = True, index: bool | None = None) -> sa.Column[Any]:
-    """A column of the table of outcomes, as it is declared there."""
-    declared = column(name)
-    return sa.Column(name, SQL[declared.kind], nullable=nullable, index=index, comment=declared.about)
-
-
-candidates = sa.Table(
-    "candidates",
-    metadata,
-    sa.Column("id", sa.Integer, primary_key=True, comment="from 0, in sampling order"),
-    sa.Column("step", sa.Integer, nullable=False, index=True),
-    sa.Column("group_index", sa.Integer, nullable=False, comment="group within the step"),
-    sa.Column("member", sa.Integer, nullable=False, comment="place within the group"),
-    _column("formula", nullable=False, index=True),
-    _column("cell", nullable=False),
-    sa.Column("n_elements", sa.Integer, nullable=False, comment="k"),
-    _column("n_atoms", nullable=False),
-    sa.Column("log_probs", sa.JSON, comment="log-probability of each decision of whoever proposed it"),
-    _column("charge_ok"),
-    _column("bonds_ok"),
-    _column("bond_ratio"),
-    _column("bonds_by_floor"),
-    _column("valid", nullable=False),
-    sa.Column("included", sa.Boolean, nullable=False, comment="takes part in the update"),
-    _column("status", nullable=False),
-    _column("reason", nullable=False),
-    _column("made_by"),
-    sa.Column("generated", sa.LargeBinary, comment="crystal as it was made, see encode_crystal"),
-    sa.Column("relaxed", sa.LargeBinary, comment="relaxed crystal"),
-    _column("energy_ev"),
-    _column("relaxation"),
-    _column("relaxation_steps"),
-    _column("evaluations"),
-    _column("max_force_ev_per_angstrom"),
-    _column("formation_energy_ev_per_atom"),
-    _column(ABOVE),
-    sa.Column("energy_above_each_hull_ev_per_atom", sa.JSON, comment="by the name of the hull, signed"),
-    sa.Column("stability", sa.Float, comment="s_stab"),
-    _column("novelty"),
-    sa.Column("novelty_reference", sa.Float, comment="CAN against the reference"),
-    sa.Column("novelty_history", sa.Float, comment="CAN against the history"),
-    _column("novelty_branch"),
-    sa.Column("d_struct", sa.Float),
-    sa.Column("d_comp", sa.Float),
-    sa.Column("own_objectives", sa.JSON, comment="name: value"),
-    sa.Column("n_f", sa.Integer, comment="valid generations of the formula, this group included"),
-    sa.Column("count_bonus", sa.Float),
-    sa.Column("reward", sa.Float, comment="r(c); null when excluded"),
-    sa.Column("advantage", sa.Float, comment="A_i; null when excluded"),
-    _column("known_in", nullable=False),
-    _column("phases_known"),
-    _column("thin"),
-    _column("holes"),
-)
-
-states = sa.Table(
-    "states",
-    metadata,
-    sa.Column("name", sa.String, primary_key=True, comment="'latest', or the step it was kept at"),
-    sa.Column("step", sa.Integer, nullable=False),
-    sa.Column("content", sa.LargeBinary, nullable=False, comment="safetensors: policy and optimiser"),
-)
-
-finds = sa.Table(
-    "finds",
-    metadata,
-    sa.Column("candidate", sa.Integer, primary_key=True, comment="id of the candidate"),
-    sa.Column("crystal", sa.LargeBinary, nullable=False, comment="positions and cell relaxed"),
-    sa.Column("spacegroup", sa.String, nullable=False, comment="symbol, spglib with symprec 0.05 Å"),
-    sa.Column("spacegroup_number", sa.Integer, nullable=False),
-    _column("relaxation", nullable=False),
-    _column("energy_ev"),
-    _column("formation_energy_ev_per_atom"),
-    _column(ABOVE),
-    sa.Column("energy_above_each_hull_ev_per_atom", sa.JSON, comment="by the name of the hull, signed"),
-    _column(ABOVE_WITH_FINDS),
-    _column("depth_percentile"),
-    _column("suspicious"),
-    _column("space_group_known"),
-    _column("bonds_ok", nullable=False),
-    _column("valid"),
-    sa.Column("novelty_reference", sa.Float, comment="CAN of the final crystal against the reference"),
-)
-
-# Schema 1 (until 0.1): read, never written. It knew the policy's heads and two hulls by name, and nothing of
-# what is missing here.
-_OLD_HEADS = ("k", "elements", "atoms", "stoichiometry")
-_OLD_HULLS = ("dft", "potential")
-_OLD_COLUMNS = {
-    "log_probs": [f"logp_{head}" for head in _OLD_HEADS],
-    "energy_above_each_hull_ev_per_atom": [f"energy_above_{hull}_hull_ev_per_atom" for hull in _OLD_HULLS],
-    "made_by": [],
-    "thin": [],
-    "valid": [],  # of finds
-    ABOVE_WITH_FINDS: [],
-    "depth_percentile": [],
-    "suspicious": [],
-    "phases_known": [],
-    "holes": [],
-    "space_group_known": [],
-}
-
-
-def _select(table: sa.Table, names: Sequence[str], version: int) -> list[sa.ColumnElement[Any]]:
-    """Columns to ask a table of this schema for."""
-    if version == SCHEMA_VERSION:
-        return [table.c[name] for name in names]
-    chosen: list[sa.ColumnElement[Any]] = []
-    for name in names:
-        if name in _OLD_COLUMNS and not (table is candidates and name == "valid"):
-            chosen += [sa.literal_column(f"{table.name}.{old}").label(old) for old in _OLD_COLUMNS[name]]
-        else:
-            chosen.append(table.c[name])
-    return chosen
-
-
-def _renewed(row: dict[str, Any], names: Sequence[str], version: int) -> dict[str, Any]:
-    """A row as this version has it."""
-    if version == SCHEMA_VERSION:
-        return row
-    if "log_probs" in names:
-        values = {head: row.pop(f"logp_{head}") for head in _OLD_HEADS}
-        row["log_probs"] = {} if None in values.values() else values
-    if "energy_above_each_hull_ev_per_atom" in names:
-        values = {hull: row.pop(f"energy_above_{hull}_hull_ev_per_atom") for hull in _OLD_HULLS}
-        row["energy_above_each_hull_ev_per_atom"] = {k: v for k, v in values.items() if v is not None}
-    return {name: row.get(name) for name in names}
+def _checked_step(row: dict[str, Any]) -> dict[str, Any]:
+    """A step whose metrics and seconds are numbers by name, as they were stored."""
+    for name in ("metrics", "seconds"):
+        if not all(isinstance(value, int | float) for value in dict(row[name]).values()):
+            raise ValueError(f"{name} of step {row['step']} are not numbers")
+    return row
 
 
 def encode_crystal(crystal: Crystals) -> bytes:
@@ -211,7 +68,9 @@ def encode_crystal(crystal: Crystals) -> bytes:
 
 def decode_crystal(content: bytes) -> Crystals:
     """Inverse of `encode_crystal`."""
-    n = content[0]
+    n = content[0] if content else 0
+    if not n or len(content) != 1 + n + 8 * (9 + 3 * n):
+        raise AnchorError(f"a crystal in the ledger is damaged: {len(content)} bytes for {n} atoms", RECOVER)
     numbers = np.frombuffer(content, np.uint8, n, offset=1).astype(np.int64)
     values = np.frombuffer(content, "<f8", 9 + 3 * n, offset=1 + n)
     return Crystals(np.array([n]), numbers, values[9:].reshape(n, 3), values[:9].reshape(1, 3, 3))
@@ -224,6 +83,27 @@ class Ledger:
         self._engine, self._path = _engine(url, path), path
         self.location = str(path or url)  # a URL without its password
         self.version = SCHEMA_VERSION
+        self._held = 0
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Be the one process that goes on with the campaign; within itself again, too.
+
+        Of a database on a server nobody else is kept away: there the second one to store a step fails.
+
+        Raises:
+            AnchorError: Another process goes on with it. One that has ended, however it did, is no obstacle.
+        """
+        with ExitStack() as lock:
+            if self._path is not None and not self._held:
+                lock.enter_context(
+                    alone(self._path.with_suffix(".lock"), f"going on with {self._path.parent}")
+                )
+            self._held += 1
+            try:
+                yield
+            finally:
+                self._held -= 1
 
     @classmethod
     def create(
@@ -273,9 +153,11 @@ class Ledger:
             with ledger._engine.connect() as connection:
                 if not sa.inspect(connection).has_table("campaign"):
                     raise InputError(f"'{name}' is a database, but not a ledger of anchor")
-                version = connection.execute(sa.select(campaign.c.schema_version)).scalar_one()
+                version = connection.execute(sa.select(campaign.c.schema_version)).scalar_one_or_none()
         except DatabaseError as error:
-            raise InputError(f"'{name}' cannot be read as a ledger: {error.orig}") from error
+            raise InputError(f"'{name}' cannot be read as a ledger: {error.orig}", RECOVER) from error
+        if not isinstance(version, int):
+            raise InputError(f"the ledger '{name}' is damaged: its schema is {version!r}", RECOVER)
         if version > SCHEMA_VERSION:
             raise InputError(
                 f"the ledger '{name}' has schema {version}, this anchor reads up to {SCHEMA_VERSION}",
@@ -311,6 +193,12 @@ class Ledger:
         self.require_current()
         latest = {"step": step["step"], "content": state}
         with self._transaction() as connection:
+            if connection.execute(sa.select(steps.c.step).where(steps.c.step == step["step"])).first():
+                raise AnchorError(
+                    f"step {step['step']} is stored already in '{self.location}': another process goes on "
+                    "with this campaign",
+                    "everything stored is safe; let one of them go on alone",
+                )
             connection.execute(candidates.insert(), [dict(row) for row in rows])
             connection.execute(steps.insert(), dict(step))
             connection.execute(states.delete().where(states.c.name == "latest"))
@@ -325,6 +213,16 @@ class Ledger:
             connection.execute(finds.delete())
             if rows:
                 connection.execute(finds.insert(), [dict(row) for row in rows])
+
+    def store_verdicts(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Add verdicts; one of the same candidate and level is replaced."""
+        self.require_current()
+        with self._transaction() as connection:
+            verdicts.create(connection, checkfirst=True)
+            for row in rows:
+                same = (verdicts.c.candidate == row["candidate"]) & (verdicts.c.level == row["level"])
+                connection.execute(verdicts.delete().where(same))
+                connection.execute(verdicts.insert(), dict(row))
 
     @contextmanager
     def _transaction(self) -> Iterator[sa.Connection]:
@@ -347,7 +245,11 @@ class Ledger:
 
     @property
     def identity(self) -> dict[str, Any]:
-        return self._scalar(sa.select(campaign.c.identity))
+        found = self._scalar(sa.select(campaign.c.identity))
+        missing = [name for name in IDENTITY if not isinstance(found, dict) or name not in found]
+        if missing:
+            raise AnchorError(f"the ledger '{self.location}' is damaged: it has no {missing[0]}", RECOVER)
+        return found
 
     @property
     def n_steps(self) -> int:
@@ -370,21 +272,20 @@ class Ledger:
     def step_rows(self) -> list[dict[str, Any]]:
         """All steps in order."""
         with self._reading() as connection:
-            return [
-                dict(row) for row in connection.execute(sa.select(steps).order_by(steps.c.step)).mappings()
-            ]
+            rows = connection.execute(sa.select(steps).order_by(steps.c.step)).mappings()
+            return [_checked_step(dict(row)) for row in rows]
 
     def rows(
         self, columns: Sequence[str] | None = None, where: sa.ColumnElement[bool] | None = None
     ) -> Iterator[dict[str, Any]]:
         """Candidates in sampling order, all columns or the named ones."""
         names = list(columns or candidates.c.keys())
-        query = sa.select(*_select(candidates, names, self.version)).order_by(candidates.c.id)
+        query = sa.select(*self._select(candidates, names)).order_by(candidates.c.id)
         if where is not None:
             query = query.where(where)
         with self._reading() as connection:
             for row in connection.execution_options(yield_per=1000).execute(query).mappings():
-                yield _renewed(dict(row), names, self.version)
+                yield self._renewed(dict(row), names)
 
     def find_rows(self, *, known: bool = False) -> list[dict[str, Any]]:
         """Refined finds with their candidates' columns, lowest energy above the hull first.
@@ -396,10 +297,10 @@ class Ledger:
         """
         names = list(finds.c.keys())
         own = [column.name for column in candidates.c if column.name not in finds.c]
-        query = sa.select(*_select(finds, names, self.version)).order_by(finds.c[ABOVE], finds.c.candidate)
+        query = sa.select(*self._select(finds, names)).order_by(finds.c[ABOVE], finds.c.candidate)
         with self._reading() as connection:
             rows = connection.execute(query).mappings().all()
-        found = [_renewed(dict(row), names, self.version) for row in rows]
+        found = [self._renewed(dict(row), names) for row in rows]
         theirs = candidates.c.id.in_([row["candidate"] for row in found])
         by_id = {row["id"]: row for row in self.rows(own, where=theirs)}
         return [
@@ -407,6 +308,24 @@ class Ledger:
             for row in found
             if bool(by_id[row["candidate"]]["known_in"]) == known
         ]
+
+    def verdict_rows(self) -> list[dict[str, Any]]:
+        """What attacks said about candidates, by candidate and level; a ledger of before has none."""
+        with self._reading() as connection:
+            if not sa.inspect(connection).has_table(verdicts.name):
+                return []
+            query = sa.select(verdicts).order_by(verdicts.c.candidate, verdicts.c.level)
+            return [dict(row) for row in connection.execute(query).mappings()]
+
+    def _select(self, table: sa.Table, names: Sequence[str]) -> Sequence[sa.ColumnElement[Any]]:
+        """Columns to ask a table of this ledger's schema for."""
+        if self.version == SCHEMA_VERSION:
+            return [table.c[name] for name in names]
+        return older.select(table, names)
+
+    def _renewed(self, row: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+        """A row as this version has it."""
+        return row if self.version == SCHEMA_VERSION else older.renewed(row, names)
 
     @contextmanager
     def _reading(self) -> Iterator[sa.Connection]:
@@ -417,7 +336,11 @@ class Ledger:
             cause = getattr(error, "orig", None) or error
             raise AnchorError(
                 f"the ledger '{self.location}' could not be read: {cause}",
-                "bring back a copy; of a damaged SQLite file, 'sqlite3 FILE .recover' saves what is left",
+                RECOVER,
+            ) from error
+        except (ValueError, TypeError) as error:  # a field that does not hold what its column says
+            raise AnchorError(
+                f"the ledger '{self.location}' is damaged, a field cannot be read: {error}", RECOVER
             ) from error
 
     def _scalar(self, query: sa.Select[Any], *, optional: bool = False) -> Any:

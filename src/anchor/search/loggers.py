@@ -10,8 +10,10 @@ from pathlib import Path
 from anchor.errors import MissingDependencyError
 from anchor.search.campaign import StepReport
 from anchor.search.ledger import Ledger
+from anchor.writing import replace_file
 
 Logger = Callable[[StepReport], None]
+METRICS = "metrics.jsonl"
 
 
 def metrics_line(
@@ -23,10 +25,9 @@ def metrics_line(
 
 def jsonl_logger(ledger: Ledger, path: Path) -> Logger:
     """Writes the stored steps to `path`, then appends every new one as it comes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        for row in ledger.step_rows():
-            file.write(metrics_line(row["step"], row["structures"], row["metrics"], row["seconds"]))
+    rows = ledger.step_rows()
+    lines = (metrics_line(row["step"], row["structures"], row["metrics"], row["seconds"]) for row in rows)
+    replace_file(path, "".join(lines))
 
     def log(report: StepReport) -> None:
         with path.open("a") as file:

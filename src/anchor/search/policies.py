@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +29,7 @@ from anchor.policy.constraints import Limits
 from anchor.policy.draw import draw_compositions
 from anchor.policy.network import CompositionPolicy
 from anchor.policy.weights import load_policy, settings_in
+from anchor.reading import read_json
 from anchor.search.ledger import Ledger
 
 DEFAULT_POLICY = BUNDLED / "policies" / "default.safetensors"
@@ -101,7 +101,7 @@ class TrainedPolicy:
 def policy_file(name: str) -> Path:
     """The file of a policy: a path, or 'default' for the one that ships."""
     path = DEFAULT_POLICY if name == "default" else Path(name)
-    if not path.is_file():
+    if not path.is_file():  # a pipe or a folder is none either
         raise InputError(
             f"there is no policy file '{path}'", "give a .safetensors file or a campaign's folder"
         )
@@ -115,7 +115,7 @@ def load_trained(source: str) -> TrainedPolicy:
     path = policy_file(source)
     data = path.read_bytes()
     network, card = load_policy(data), path.with_suffix(".json")
-    stored = settings_in(data) or (json.loads(card.read_text()) if card.is_file() else {})
+    stored = settings_in(data) or (read_json(card) if card.is_file() else {})
     config, elements = dict(stored.get("config", {})), stored.get("elements")
     missing = [name for name in NEEDED if name not in config] + ["elements"] * (elements is None)
     if missing:

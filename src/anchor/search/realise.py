@@ -14,9 +14,11 @@ from anchor.chemistry.composition import Compositions
 from anchor.chemistry.elements import SYMBOLS
 from anchor.clock import Clock
 from anchor.config import Config
+from anchor.config import Prior as PriorSettings
 from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError
 from anchor.gates.paper import NOT_NEUTRAL, check_charges
+from anchor.outcomes.contest import Contest
 from anchor.outcomes.judge import FAILED, NOT_SCORED, Judge
 from anchor.outcomes.table import Outcomes
 from anchor.priors.base import Prior
@@ -76,6 +78,7 @@ class Realiser:
         """
         clock = Clock() if clock is None else clock
         asked = [self._before(compositions) for compositions in groups]
+        starts: list[Contest | None] = [None] * len(asked)
         for group, (compositions, table) in enumerate(zip(groups, asked, strict=True)):
             rows = np.flatnonzero(table["status"] == DRAWN)
             if crystals is not None:
@@ -83,11 +86,18 @@ class Realiser:
             else:
                 stream = ("structure", step, first + group)
                 before = None if visits is None else visits[group][rows]
-                asked[group] = self._made(table, compositions[rows], rows, stream, before, clock)
-        relaxed = self.judge.relaxed([table.crystals for table in asked], clock=clock)
+                made = self._made(table, compositions[rows], rows, stream, before, clock)
+                asked[group], starts[group] = made
+        begin = zip(asked, starts, strict=True)
+        relaxed = self.judge.relaxed(
+            [table.crystals if start is None else start.crystals for table, start in begin], clock=clock
+        )
         self._refuse_if_nothing_works(relaxed)
         found = []
-        for table, judged in zip(asked, relaxed, strict=True):
+        for table, start, judged in zip(asked, starts, relaxed, strict=True):
+            if start is not None:
+                spent = judged["evaluations"].filled(0) + start.evaluations
+                judged = judged.with_columns(evaluations=spent)
             placed = self.judge.placed(judged, clock=clock)
             with clock.part("scoring"):
                 assert self.judge.checks is not None, "a campaign's judge has a gate"
@@ -133,9 +143,12 @@ class Realiser:
         stream: tuple[str | int, ...],
         visits: NDArray[np.int64] | None,
         clock: Clock,
-    ) -> Outcomes:
-        """The table with a crystal of the prior in each of the rows; where it has none, that is a failure."""
-        query, n = self.config.prior.query, self.config.prior.candidates
+    ) -> tuple[Outcomes, Contest | None]:
+        """The table with a crystal of the prior in each of the rows, and how it was chosen among several.
+
+        Where the prior has none, that is a failure.
+        """
+        query, n = self.config.prior.query, n_candidates(self.prior, self.config.prior)
         with clock.part("prior"):
             made = self.prior.realise(
                 asked_for(compositions, query),
@@ -145,16 +158,18 @@ class Realiser:
                 cell="free" if query == "free" else None,
                 first=None if visits is None else (n * visits).tolist(),
             )
-        owner, chosen = made.request // n, np.arange(len(made.crystals))
+        owner, chosen, contest = made.request // n, np.arange(len(made.crystals)), None
         if n > 1:
-            chosen = self.judge.lowest(made.crystals, owner, clock=clock)
+            rounds = self.config.prior.rounds or self.prior.rounds
+            contest = self.judge.contest(made.crystals, owner, rounds, clock=clock)
+            chosen = contest.index
         at = rows[owner[chosen]]
         status, reason = table["status"].copy(), table["reason"].copy()
         for request, why in made.missing.items():
             if (row := rows[request // n]) not in at:
                 status[row], reason[row] = FAILED, why
         table = table.with_columns(status=status, reason=reason).with_crystals(made.crystals[chosen], at)
-        return table.with_crystal_columns(made_by=[made.made_by[i] for i in chosen])
+        return table.with_crystal_columns(made_by=[made.made_by[i] for i in chosen]), contest
 
     def _refuse_if_nothing_works(self, groups: Sequence[Outcomes]) -> None:
         """A fault of the machine, not of the crystals: the potential failed for every single one."""
@@ -167,3 +182,8 @@ class Realiser:
                     f"see: anchor potentials check {self.judge.potential.name}; "
                     "the campaign can be resumed afterwards",
                 )
+
+
+def n_candidates(prior: Prior, settings: PriorSettings) -> int:
+    """Crystals to ask of each composition: as many as settings say, and all proposals of a portfolio."""
+    return max(settings.candidates, prior.proposals)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from anchor.models.wyckoff.encoding import Encoded, Orbit, element_order, encode
 from anchor.models.wyckoff.network import MOST_ATOMS, Sequences
 from anchor.models.wyckoff.tables import tables
 from anchor.paths import cache_dir
+from anchor.writing import draft
 
 _VERSION = 1
 
@@ -68,9 +68,7 @@ def _save(path: Path, described: Sequence[tuple[int, Encoded]]) -> None:
     free = np.zeros((len(orbits), 3))
     for row, orbit in zip(free, orbits, strict=True):
         row[: len(orbit.free)] = orbit.free
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    with draft.open("wb") as file:
+    with draft(path) as made, made.open("wb") as file:
         np.savez(
             file,
             member=np.array([i for i, _ in described], dtype=np.int64),
@@ -81,7 +79,6 @@ def _save(path: Path, described: Sequence[tuple[int, Encoded]]) -> None:
             position=np.array([orbit.position for orbit in orbits], dtype=np.int16),
             free=free,
         )
-    draft.replace(path)
 
 
 def _read(path: Path) -> tuple[NDArray[np.int64], list[Encoded]]:

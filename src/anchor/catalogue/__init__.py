@@ -1,0 +1,1 @@
+"""What searches have found so far, in one compact file."""

@@ -1,0 +1,132 @@
+"""`anchor study`: the paper's tables, ours beside theirs, at a scale of your choosing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from anchor.cli.common import JsonFlag, emit, print_table
+
+if TYPE_CHECKING:
+    from anchor.studies.cells import Results
+
+app = typer.Typer(help="Tables and figures of the paper as commands.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="Name of a study, see `anchor study list`.")]
+ScaleName = Annotated[
+    Literal["smoke", "laptop", "paper"],
+    typer.Option(
+        "--scale", help="smoke: minutes, proves that it runs; laptop: hours; paper: the full budget."
+    ),
+]
+Out = Annotated[Path, typer.Option("--out", help="Folder of all studies; cells in it are shared.")]
+
+
+@app.command("list")
+def list_studies(json: JsonFlag = False) -> None:
+    """All studies, the table of the paper each belongs to, and what the paper claims.
+
+    Example: anchor study list
+    """
+    from anchor.studies.declared import STUDIES
+
+    rows = [
+        {
+            "name": study.name,
+            "title": study.title,
+            "paper": study.paper,
+            "rows": len(study.rows),
+            "rows_made_here": len(study.made),
+            "claim": study.claim,
+        }
+        for study in STUDIES.values()
+    ]
+    if json:
+        emit(rows)
+        return
+    print_table(
+        ["study", "what it asks", "rows", "the paper says"],
+        ([r["name"], r["title"], f"{r['rows_made_here']}/{r['rows']}", r["claim"]] for r in rows),
+    )
+
+
+@app.command()
+def run(
+    name: Name,
+    scale: ScaleName = "smoke",
+    out: Out = Path("studies"),
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes that relax; default: one per core.")
+    ] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Make what is missing of a study and print its table. Stopped at any point, the same command goes on.
+
+    Example: anchor study run exploration --scale laptop
+    """
+    from anchor.studies.cells import run_study
+    from anchor.studies.declared import find_study
+
+    study, results = find_study(name), _results(scale, out)
+    run_study(study, results, workers=workers, say=lambda text: print(text, file=sys.stderr, flush=True))
+    table(name, scale, out, "json" if json else "table")
+
+
+@app.command()
+def plan(name: Name, scale: ScaleName = "paper", out: Out = Path("studies"), json: JsonFlag = False) -> None:
+    """What a study would take: searches, structures, evaluations, hours at the speed measured so far.
+
+    Example: anchor study plan exploration --scale paper
+    """
+    from anchor.studies.budget import plan_study
+    from anchor.studies.declared import find_study
+
+    found = plan_study(find_study(name), _results(scale, out))
+    if json:
+        emit(found)
+        return
+    print_table(["what", "value"], ([key.replace("_", " "), value] for key, value in found.items()))
+
+
+@app.command()
+def table(
+    name: Name,
+    scale: ScaleName = "smoke",
+    out: Out = Path("studies"),
+    format: Annotated[
+        Literal["table", "md", "latex", "csv", "json"], typer.Option(help="What to print.")
+    ] = "table",
+) -> None:
+    """The table of a study as far as it is made, with the paper's numbers and both budgets.
+
+    Example: anchor study table exploration --scale laptop --format md
+    """
+    from anchor.studies import tables
+    from anchor.studies.declared import find_study
+
+    study, results = find_study(name), _results(scale, out)
+    made = tables.make_table(study, results)
+    if format == "json":
+        emit({"study": name, "scale": scale, "head": made.head, "rows": made.rows, "notes": made.notes})
+        return
+    if format != "table":
+        form = {"md": tables.as_markdown, "latex": tables.as_latex, "csv": tables.as_csv}[format]
+        typer.echo(form(made), nl=False)
+        return
+    print_table(made.head, made.rows, title=f"{study.title}. The paper: {study.claim}")
+    for note in made.notes:
+        typer.echo(note)
+    if left := tables.unfinished(study, results):
+        typer.echo(
+            f"{len(left)} of {len(study.made)} rows are not made yet: anchor study run {name} --scale {scale}"
+        )
+
+
+def _results(scale: str, out: Path) -> Results:
+    from anchor.studies.cells import Results
+    from anchor.studies.declaration import SCALES
+
+    return Results(out, SCALES[scale])

@@ -1,0 +1,201 @@
+"""`anchor verify`: finds are claims, and this tries to break them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from anchor.cli.common import JsonFlag, Seed, emit, print_table
+from anchor.errors import InputError
+
+if TYPE_CHECKING:
+    from anchor.executors import Executor
+    from anchor.search.ledger import Ledger
+    from anchor.verify.claims import Context, Level
+    from anchor.verify.run import Record
+    from anchor.verify.stores import Store
+
+LEVEL_HELP = (
+    "1 hulls and lists, 2 other structures of the composition, 3 other potentials, 4 competitors, "
+    "5 dynamics, 6 DFT."
+)
+
+
+def verify(
+    what: Annotated[
+        list[str], typer.Argument(help="Folder, ledger file or URL of a campaign; or files with crystals.")
+    ],
+    level: Annotated[int, typer.Option(min=1, help=f"Attack up to this level: {LEVEL_HELP}")] = 3,
+    top: Annotated[
+        int | None, typer.Option(min=1, help="Only so many, the lowest above the hull, beyond level 1.")
+    ] = None,
+    which: Annotated[
+        str,
+        typer.Option(help="Of a campaign: finds (refined ones), or all new candidates that are sun or msun."),
+    ] = "finds",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the verdicts on files, as JSON; default: verdicts.")
+    ] = None,
+    potential: Annotated[str, typer.Option(help="Of files: whose energies are claimed.")] = "mattersim-1m",
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes; default: as many as there are cores.")
+    ] = None,
+    md: Annotated[
+        bool, typer.Option("--md", help="At level 5 also two picoseconds of molecular dynamics at 300 K.")
+    ] = False,
+    seed: Seed = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Attack finds, cheapest attack first: what each survived, and why it failed the next.
+
+    Verdicts are kept in the campaign's ledger (of files: in --out) and are not made again: a run that was
+    stopped goes on where it was.
+
+    Examples:
+
+      anchor verify runs/first                       refined finds, up to other potentials
+      anchor verify runs/first --level 5 --top 10
+      anchor verify runs/first --level 3 --which sun   how many of all stable candidates survive
+      anchor verify mine.cif --out verdicts
+    """
+    from anchor.executors import make_executor
+    from anchor.verify.levels import load_levels
+    from anchor.verify.retention import as_plain, in_words, retention
+
+    levels = load_levels(level, md=md)
+    with make_executor(workers=workers) as executor:
+        context, store, ledger = _claims(what, which, out, potential, seed, executor)
+        records = attack(context, store, levels, top=top, json=json)
+    if ledger is not None and which == "finds":
+        _write_again(ledger, what[0])
+    rows = retention(records, levels)
+    records = sorted(records, key=lambda r: (-r.level, r.now.above_hull, r.claim.id))
+    if json:
+        emit({"claims": [_plain(record) for record in records], "levels": as_plain(rows)})
+        return
+    show(records)
+    show_competitors(records, context)
+    print_table(
+        ["level", "attack", "tried on", "passed", "failed", "not possible", "replaced", "CPU s each"],
+        (
+            [r.level, r.name, r.attacked, r.passed, r.failed, r.untried, r.replaced, f"{r.cpu_seconds:.1f}"]
+            for r in rows
+        ),
+        title="retention",
+    )
+    typer.echo("\n" + "\n".join(in_words(records, rows)))
+
+
+def _claims(
+    what: list[str], which: str, out: Path | None, potential: str, seed: int, executor: Executor
+) -> tuple[Context, Store, Ledger | None]:
+    """Claims of a campaign, if the first name is one's, else of files."""
+    from anchor.search.ledger import Ledger
+    from anchor.verify.intake import campaign_context, files_context
+    from anchor.verify.stores import FolderStore, LedgerStore
+
+    if is_campaign(what[0]):
+        if len(what) > 1:
+            raise InputError("one campaign at a time", f"first: anchor verify {what[0]}")
+        ledger = Ledger.open(what[0])
+        ledger.prepare()
+        context = campaign_context(ledger, executor, which=which)
+        if not context.claims:
+            raise InputError(
+                f"the campaign '{what[0]}' has no {which} to attack",
+                "run it longer; finds are refined at the end of anchor search and anchor resume",
+            )
+        return context, LedgerStore(ledger), ledger
+    files = [Path(name) for name in what]
+    context = files_context(files, executor, potential=potential, seed=seed)
+    return context, FolderStore(out or Path("verdicts")), None
+
+
+def is_campaign(place: str) -> bool:
+    """Whether a name stands for a ledger: a URL, a .db file of ours, or a folder with one."""
+    path = Path(place)
+    return "://" in place or path.suffix == ".db" or (path / "ledger.db").is_file()
+
+
+def attack(
+    context: Context, store: Store, levels: list[Level], *, top: int | None, json: bool
+) -> list[Record]:
+    """`anchor.verify.run.verify`, with a line on standard error for every verdict beyond level 1."""
+    from anchor.verify.run import verify as run
+
+    def hear(record: Record, verdict: Any) -> None:
+        if verdict.level > 1 and not json:
+            word = {True: "passed", False: "failed", None: "could not be tried at"}[verdict.passed]
+            print(
+                f"{record.claim.formula} {word} level {verdict.level}: {verdict.reason}",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    return run(context.claims, context, levels, store, most=top, on_verdict=hear)
+
+
+def show(records: list[Record]) -> None:
+    """A line per claim."""
+    print_table(
+        ["level", "formula", "E_hull eV/atom", "atoms", "why it failed the next, or what it survived"],
+        (
+            [r.level, r.now.formula, f"{r.now.above_hull:+.3f}", r.now.crystal.n_atoms, _words(r)]
+            for r in records
+        ),
+        title="claims, by the level that they passed",
+    )
+
+
+def show_competitors(records: list[Record], context: Context) -> None:
+    """What level 4 found on the hull while it looked for competitors, and nobody knows."""
+    from anchor.verify.competitors import new_claims
+
+    found = new_claims([verdict for record in records for verdict in record.verdicts], context)
+    if found:
+        print_table(
+            ["formula", "E_hull eV/atom", "atoms"],
+            ([claim.formula, f"{claim.above_hull:+.3f}", claim.crystal.n_atoms] for claim in found),
+            title="competitors that are on the hull themselves and in no list",
+        )
+
+
+def _words(record: Record) -> str:
+    return record.why or (record.verdicts[-1].reason if record.verdicts else "")
+
+
+def _plain(record: Record) -> dict[str, Any]:
+    return {
+        "id": record.claim.id,
+        "formula": record.now.formula,
+        "level": record.level,
+        "why": record.why,
+        "energy_above_hull_ev_per_atom": record.now.above_hull,
+        "claimed_at_most_ev_per_atom": record.now.limit,
+        "verdicts": [
+            {
+                "level": verdict.level,
+                "passed": verdict.passed,
+                "reason": verdict.reason,
+                "evidence": verdict.evidence,
+                "replaced": verdict.replacement is not None,
+                "cpu_seconds": round(verdict.cpu_seconds or 0.0, 2),
+            }
+            for verdict in record.verdicts
+        ],
+    }
+
+
+def _write_again(ledger: Ledger, place: str) -> None:
+    """Finds, table and report of a campaign's folder with the new verdicts."""
+    from anchor.report.html import write_report
+    from anchor.search.export import write_outputs
+    from anchor.search.finds import Finds
+
+    folder = Path(place)
+    if folder.is_dir():
+        write_outputs(ledger, folder, Finds.read(ledger))
+        write_report(ledger, folder / "report.html")

@@ -1,0 +1,113 @@
+"""Energies that are known already: in the user's cache folder, and those that ship."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from anchor.dft.jobs import Job
+from anchor.paths import BUNDLED, cache_dir
+from anchor.weights import write_json
+
+SHIPPED = BUNDLED / "dft" / "energies.json"
+"""Energies of known phases and of the finds in the docs: hash of the job → energy and what it is of."""
+DONE = "done"
+FINAL = frozenset((DONE, "no data set"))
+"""Statuses that another try does not change; others are tried again."""
+
+
+@dataclass(frozen=True)
+class Energy:
+    """What came of a job.
+
+    Attributes:
+        status: "done", "not converged", "no data set", "out of memory", "out of time", "killed", "failed".
+        reason: Why, where it is not done.
+        energy: Of the cell, extrapolated to no smearing, eV.
+        atoms: Of the cell.
+        about: CPU seconds, memory, moment, code, relaxed geometry.
+        source: "calculated", "cache" or "shipped".
+    """
+
+    status: str
+    reason: str = ""
+    energy: float | None = None
+    atoms: int = 1
+    about: dict[str, Any] = field(default_factory=dict)
+    source: str = "calculated"
+
+    @property
+    def per_atom(self) -> float | None:
+        """eV/atom."""
+        return None if self.energy is None else self.energy / self.atoms
+
+    @property
+    def text(self) -> str:
+        """Status and reason."""
+        return f"{self.status}: {self.reason}" if self.reason else self.status
+
+
+class Store:
+    """Energies by the hash of their job.
+
+    Args:
+        folder: Of the user; default: `dft` in the cache folder.
+        shipped: File of energies that came with the package; None: none.
+    """
+
+    def __init__(self, folder: Path | None = None, shipped: Path | None = SHIPPED) -> None:
+        self.folder = cache_dir() / "dft" / "energies" if folder is None else folder
+        self._shipped = {} if shipped is None else _shipped(shipped)
+
+    def path(self, job: Job) -> Path:
+        """File of a job's result."""
+        return self.folder / f"{job.hash}.json"
+
+    def get(self, job: Job) -> Energy | None:
+        """The energy of a job, if it is known, or why it never will be."""
+        path = self.path(job)
+        if path.exists():
+            found = Energy(**{**json.loads(path.read_text(encoding="utf-8"))["result"], "source": "cache"})
+            if found.status in FINAL:
+                return found
+        if row := self._shipped.get(job.hash):
+            about = {key: row[key] for key in ("code", "cpu_seconds", "moment_mub") if key in row}
+            return Energy(DONE, "", row["energy_ev"], len(job.numbers), about, "shipped")
+        return None
+
+    def put(self, job: Job, energy: Energy) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_json(self.path(job), {"job": job.to_dict(), "formula": job.formula, "result": asdict(energy)})
+
+
+@cache
+def _shipped(path: Path) -> dict[str, dict[str, Any]]:
+    return json.loads(path.read_text(encoding="utf-8"))["energies"] if path.exists() else {}
+
+
+def ship(jobs: Iterable[Job], store: Store, path: Path = SHIPPED) -> int:
+    """Write the energies of these jobs that are known into the package; returns how many."""
+    rows: dict[str, dict[str, Any]] = {}
+    for job in jobs:
+        found = store.get(job)
+        if found is not None and found.status == DONE and found.energy is not None:
+            about = {key: found.about[key] for key in ("code", "cpu_seconds") if key in found.about}
+            if job.magnetic:
+                about["moment_mub"] = found.about.get("moment_mub")
+            rows[job.hash] = {"what": job.text, "energy_ev": round(found.energy, 6), **about}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    ordered = dict(sorted(rows.items(), key=lambda item: (item[1]["what"], item[0])))
+    write_json(
+        path,
+        {
+            "what": "PBE energies of cells, eV, by the hash of their job (anchor.dft.jobs.Job)",
+            "command": "python benchmarks/dft.py ship",
+            "energies": ordered,
+        },
+    )
+    _shipped.cache_clear()
+    return len(rows)

@@ -1,0 +1,48 @@
+"""Reading files that something may have happened to: what is wrong with them is said by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from anchor.errors import InputError
+
+
+def plain_file(path: Path) -> Path:
+    """The path of a file that has an end; a pipe or a device would be read for ever.
+
+    Raises:
+        InputError: There is none, or it is something else.
+    """
+    if path.is_dir():
+        raise InputError(f"{path} is a folder, not a file", "name a file in it")
+    if not path.exists():
+        raise InputError(f"there is no file {path}")
+    if not path.is_file():
+        raise InputError(f"{path} is a pipe or a device, not a plain file", "save it as a file first")
+    return path
+
+
+def read_json(path: Path, *, hint: str | None = None) -> dict[str, Any]:
+    """The object in a JSON file.
+
+    Args:
+        path: Where it is.
+        hint: How to get a good one.
+
+    Raises:
+        InputError: It cannot be read, or holds something else.
+    """
+    return json_object(plain_file(path).read_bytes(), str(path), hint=hint)
+
+
+def json_object(text: str | bytes, name: str, *, hint: str | None = None) -> dict[str, Any]:
+    """The object that a JSON text is; `name` says in errors where the text stands."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{name} is damaged, it is not JSON: {error}", hint) from None
+    if not isinstance(found, dict):
+        raise InputError(f"{name} is damaged: it holds a {type(found).__name__}, not an object", hint)
+    return found

@@ -1,0 +1,260 @@
+"""From finished cells to the tables of the paper, ours beside theirs."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from pymatgen.core import Element
+
+from anchor.chemistry.formula import parse_amounts
+from anchor.evaluate.compare import compare
+from anchor.evaluate.outputs import FinishedEvaluation
+from anchor.evaluate.render import MISSING, footer_text, number, tex
+from anchor.outcomes.tally import TALLY_COLUMNS, Tally, split_time
+from anchor.search.ledger import Ledger
+from anchor.statistics import wilson_interval
+from anchor.studies.cells import Results
+from anchor.studies.declaration import Row, Study, Table, paper_tables
+
+FIFTHS = 5
+LATE = 10_000
+"""Structures of the paper's late window."""
+
+
+def make_table(study: Study, results: Results) -> Table:
+    """The table of a study as far as its cells are finished."""
+    table = (study.table or rates)(study, results)
+    missing = [f"{row.label}: {row.needs}" for row in study.rows if row.cell is None]
+    notes = [f"Ours: {results.scale.budget}."] if study.rows else []
+    if study.paper is not None:
+        stated = paper_tables()[study.paper]
+        notes.append(f"The paper ({study.paper}, {stated['what']}): {stated['budget']}.")
+    if missing:
+        notes.append("Rows of the paper that cannot be made here: " + "; ".join(missing) + ".")
+    return Table(table.head, table.rows, [*table.notes, *notes])
+
+
+def rates(study: Study, results: Results) -> Table:
+    """A column per metric, ours with counts, and the paper's beside it."""
+    paper = [f"{column}, paper" for column in study.columns]
+    head = ["row", "N", *(_beside(study.columns, paper) if study.paper else study.columns)]
+    rows, footers = [], []
+    for row in study.rows:
+        done = results.evaluation(row)
+        ours = shown(done, study.columns) if done is not None else [MISSING] * len(study.columns)
+        theirs = stated(study.paper, row.paper, study.columns)
+        n = MISSING if done is None else str(done.summary["read"]["rows"])
+        rows.append([row.label, n, *(_beside(ours, theirs) if study.paper else ours)])
+        if done is not None and done.footer not in footers:
+            footers.append(done.footer)
+    return Table(head, rows, [f"Judged by: {footer_text(footer)}." for footer in footers])
+
+
+def shown(done: FinishedEvaluation, columns: Sequence[str]) -> list[str]:
+    """Metrics of an evaluation by their labels, with counts."""
+    (group,) = compare([done], every_metric=True)
+    by_label = {m.label: (m, c) for m, c in zip(group.metrics, group.cells[0], strict=True)}
+    return [number(*by_label[name]) if name in by_label else MISSING for name in columns]
+
+
+def stated(table: str | None, row: str | None, columns: Sequence[str]) -> list[str]:
+    """Values of the paper, '–' where it has none."""
+    if table is None or row is None:
+        return [MISSING] * len(columns)
+    values = paper_tables()[table]["rows"][row]
+    aliases = {"Known": "MP-20"}
+    return [plain(values.get(aliases.get(name, name))) for name in columns]
+
+
+def plain(value: Any) -> str:
+    if value is None:
+        return MISSING
+    return f"{value[0]:g} ± {value[1]:g}" if isinstance(value, list) else f"{value:g}"
+
+
+def late_window(study: Study, results: Results) -> Table:
+    """Rates under the training reward over the last structures of each search (tab:stage1-late-window)."""
+    columns = ("Valid", "Unique", "SUN", "MSUN")
+    head = ["row", "structures", *_beside(columns, [f"{c}, paper" for c in columns])]
+    rows = []
+    for row in study.rows:
+        ledger = results.ledger(row)
+        theirs = stated(study.paper, row.paper, columns)
+        if ledger is None:
+            rows.append([row.label, MISSING, *_beside([MISSING] * len(theirs), theirs)])
+            continue
+        found = list(ledger.rows(TALLY_COLUMNS))
+        tally = Tally().add_all(found[-LATE:])
+        ours = [counted(tally.counts[name], tally.proposed) for name in ("valid", "unique", "sun", "msun")]
+        rows.append([row.label, str(tally.proposed), *_beside(ours, theirs)])
+    return Table(head, rows, ["Energies are those of each search's own potential: rows are not comparable."])
+
+
+def novelty_branches(study: Study, results: Results) -> Table:
+    """Which index decided novelty, and collisions with known formulas, by fifths of each search."""
+    head = [
+        "row",
+        "fifth",
+        "valid",
+        "bootstrap",
+        "reference",
+        "history",
+        "known formulas",
+        "revisited formulas",
+    ]
+    rows = []
+    for row in study.made:
+        ledger = results.ledger(row)
+        if ledger is None:
+            continue
+        names = ("formula", "valid", "novelty_branch", "known_in")
+        found = list(ledger.rows(names))
+        seen: set[str] = set()
+        for fifth, part in enumerate(np.array_split(np.arange(len(found)), FIFTHS), start=1):
+            valid = [found[i] for i in part if found[i]["valid"]]
+            branch = Counter(r["novelty_branch"] for r in valid)
+            again = 0
+            for r in valid:
+                again += r["formula"] in seen
+                seen.add(r["formula"])
+            known = sum(r["known_in"] != "" for r in valid)
+            counts = (branch["bootstrap"], branch["reference"], branch["history"], known, again)
+            rows.append([row.label, str(fifth), str(len(valid)), *map(str, counts)])
+    return Table(head, rows)
+
+
+def budgets(study: Study, results: Results) -> Table:
+    """Structures and where the time went (tab:run-budget); wall time of this machine."""
+    head = ["row", "structures", "structures, paper", "relaxed", "seconds", "potential %", "s per structure"]
+    rows = []
+    for row in study.rows:
+        ledger = results.ledger(row)
+        (theirs,) = stated(study.paper, row.paper, ("Structures",))
+        if ledger is None:
+            rows.append([row.label, MISSING, theirs, *[MISSING] * 4])
+            continue
+        structures, relaxed, spent = spending(ledger)
+        total = sum(spent.values())
+        share = 100 * spent.get("potential", 0.0) / total
+        rows.append(
+            [row.label, str(structures), theirs, str(relaxed), f"{total:.0f}", f"{share:.0f}",
+             f"{total / structures:.3f}"]
+        )  # fmt: skip
+    return Table(head, rows, ["The paper's runs took seven days on one A100 each (168 GPU hours)."])
+
+
+def spending(ledger: Ledger) -> tuple[int, int, dict[str, float]]:
+    """Structures, relaxations and seconds by part of a campaign."""
+    spent: Counter[str] = Counter()
+    for step in ledger.step_rows():
+        spent.update(split_time(step["seconds"]))
+    relaxed = [row["relaxation"] for row in ledger.rows(("relaxation",))]
+    return len(relaxed), sum(r is not None for r in relaxed), dict(spent)
+
+
+def gates(study: Study, results: Results) -> Table:
+    """Each row's structures under three gates (tab:gates), and what the search drew in its last steps."""
+    columns = ("Valid", "SUN", "MSUN")
+    named = _beside(columns, [f"{c}, paper" for c in columns])
+    head = ["row", "scored by", *named, "all-metal %", "atoms per formula"]
+    rows = []
+    for row in study.rows:
+        done = results.evaluation(row)
+        gate = {"lemat": "LeMat-GenBench"}.get(row.judging.protocol, "internal gate")
+        if dict(row.judging.options).get("gate") == "lemat":
+            gate = "LeMat gate"
+        ours = [MISSING] * len(columns) if done is None else shown(done, columns)
+        theirs = stated(study.paper, row.paper, [f"{gate}: {c}" for c in columns])
+        ledger = results.ledger(row)
+        drawn = (MISSING, MISSING) if ledger is None else _drawn(ledger)
+        rows.append([row.label, gate, *_beside(ours, theirs), *drawn])
+    return Table(head, rows, ["All-metal share and atoms per formula: the last tenth of each search."])
+
+
+def _drawn(ledger: Ledger) -> tuple[str, str]:
+    """All-metal share and mean atoms per formula unit of the last tenth of a search."""
+    formulas = [row["formula"] for row in ledger.rows(("formula",))]
+    last = [parse_amounts(f) for f in formulas[-max(1, len(formulas) // 10) :]]
+    metals = sum(all(Element(e).is_metal for e in amounts) for amounts in last)
+    return counted(metals, len(last)), f"{np.mean([sum(a.values()) for a in last]):.1f}"
+
+
+def relaxation_budget(study: Study, results: Results) -> Table:
+    """Converged within 100 and within 400 steps, read off the same relaxations (tab:relax-budget)."""
+    head = ["row", "relaxed", "100 steps %", "100, paper", "400 steps %", "400, paper", "mean steps"]
+    rows = []
+    for row in study.rows:
+        done = results.evaluation(row)
+        theirs = stated(study.paper, row.paper, ("100 steps: converged", "400 steps: converged"))
+        if done is None:
+            rows.append([row.label, MISSING, MISSING, theirs[0], MISSING, theirs[1], MISSING])
+            continue
+        relaxed = [r for r in done.rows() if r["relaxation"] is not None]
+        within = [
+            sum(r["relaxation"] == "converged" and r["relaxation_steps"] <= cap for r in relaxed)
+            for cap in (100, 400)
+        ]
+        steps = float(np.mean([r["relaxation_steps"] for r in relaxed])) if relaxed else float("nan")
+        shares = [counted(k, len(relaxed)) for k in within]
+        rows.append(
+            [row.label, str(len(relaxed)), shares[0], theirs[0], shares[1], theirs[1], f"{steps:.1f}"]
+        )
+    return Table(head, rows, ["Our optimiser is not ASE's BFGS: see `anchor evaluate --optimizer`."])
+
+
+def _beside(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
+    """Ours and theirs in turn."""
+    return [text for pair in zip(ours, theirs, strict=True) for text in pair]
+
+
+def counted(k: int, n: int) -> str:
+    """'12.5 (25/200; 8.6 – 17.8)': percent, count and Wilson's 95 % interval."""
+    if not n:
+        return MISSING
+    low, high = wilson_interval(np.array([k]), np.array([n]))
+    return f"{100 * k / n:.1f} ({k}/{n}; {100 * low[0]:.1f} – {100 * high[0]:.1f})"
+
+
+def as_markdown(table: Table) -> str:
+    lines = [table.head, ["---"] * len(table.head), *table.rows]
+    body = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return body + "\n\n" + "\n".join(f"- {note}" for note in table.notes) + "\n"
+
+
+def as_csv(table: Table) -> str:
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows([table.head, *table.rows])
+    return stream.getvalue()
+
+
+def as_latex(table: Table) -> str:
+    body = [" & ".join(tex(cell) for cell in row) + r" \\" for row in table.rows]
+    return (
+        "\n".join(
+            [
+                *(f"% {note}" for note in table.notes),
+                rf"\begin{{tabular}}{{@{{}}l{'r' * (len(table.head) - 1)}@{{}}}}",
+                r"\toprule",
+                " & ".join(tex(cell) for cell in table.head) + r" \\",
+                r"\midrule",
+                *body,
+                r"\bottomrule",
+                r"\end{tabular}",
+            ]
+        )
+        + "\n"
+    )
+
+
+def unfinished(study: Study, results: Results) -> list[Row]:
+    """Rows that could be made here and are not finished."""
+    return [
+        row
+        for row in study.made
+        if (results.evaluation(row) if study.evaluated else results.ledger(row)) is None
+    ]

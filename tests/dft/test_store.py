@@ -1,0 +1,56 @@
+"""Energies are remembered; failures are tried again."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from anchor.dft.jobs import Job
+from anchor.dft.rules import Settings
+from anchor.dft.store import SHIPPED, Energy, Store, ship
+from anchor.reference.reference import load_reference
+
+
+@pytest.fixture(scope="module")
+def jobs() -> list[Job]:
+    crystals = load_reference().crystals
+    return [Job.of(crystals[[i]], Settings(400.0, 100.0)) for i in range(2)]
+
+
+def test_put_and_get(tmp_path: Path, jobs: list[Job]) -> None:
+    store = Store(tmp_path, shipped=None)
+    assert store.get(jobs[0]) is None
+    store.put(jobs[0], Energy("done", "", -3.5, 2, {"cpu_seconds": 4.0}))
+    found = Store(tmp_path, shipped=None).get(jobs[0])
+    assert found == Energy("done", "", -3.5, 2, {"cpu_seconds": 4.0}, "cache")
+    assert found.per_atom == -1.75
+    assert store.get(jobs[1]) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "final"), [("out of time", False), ("killed", False), ("no data set", True)]
+)
+def test_what_may_go_better_is_tried_again(tmp_path: Path, jobs: list[Job], status: str, final: bool) -> None:
+    store = Store(tmp_path, shipped=None)
+    store.put(jobs[0], Energy(status, "because", None, 2))
+    assert (store.get(jobs[0]) is not None) == final
+    assert json.loads(store.path(jobs[0]).read_text())["result"]["status"] == status
+
+
+def test_shipped_energies_are_found_by_their_hash(tmp_path: Path, jobs: list[Job]) -> None:
+    store = Store(tmp_path / "own", shipped=None)
+    store.put(jobs[0], Energy("done", "", -3.5, 2))
+    store.put(jobs[1], Energy("not converged", "", None, 2))
+    assert ship(jobs, store, tmp_path / "shipped.json") == 1
+    other = Store(tmp_path / "none", shipped=tmp_path / "shipped.json")
+    found = other.get(jobs[0])
+    assert found is not None
+    assert (found.source, found.energy) == ("shipped", -3.5)
+    assert other.get(jobs[1]) is None
+
+
+def test_the_file_that_ships_is_small_and_says_what_it_holds() -> None:
+    assert SHIPPED.stat().st_size < 200_000
+    document = json.loads(SHIPPED.read_text())
+    assert document["command"]
+    assert all(row["energy_ev"] < 0 and "eV" in row["what"] for row in document["energies"].values())

@@ -1,0 +1,68 @@
+"""Orders as files: what was made is found again, and only where nothing that decides it has changed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from anchor.config import ActionSpace
+from anchor.policy.constraints import Limits
+from anchor.screening import order
+from anchor.screening.order import load_order, order_identity, save_order, screened_order
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(order, "cache_dir", lambda: tmp_path)
+    return tmp_path
+
+
+def limits(**wishes: object) -> Limits:
+    return Limits.from_config(ActionSpace(elements=("Li", "Mg", "O", "F"), max_atoms=8, **wishes))
+
+
+def test_the_second_time_nothing_is_ranked(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = screened_order(limits(), 10)
+    assert len(list(cache.rglob("*.npz"))) == 1
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("ranked again")
+
+    monkeypatch.setattr(order, "rank", refuse)
+    second = screened_order(limits(), 10)
+    assert second.compositions.cells == first.compositions.cells
+    assert second.metastable == pytest.approx(first.metastable, abs=1e-9)
+    assert second.stable == pytest.approx(first.stable, abs=1e-9)
+    assert second.above_hull == pytest.approx(first.above_hull, abs=5.1e-4)
+    assert (second.listed, second.exhausted) == (first.listed, first.exhausted)
+    with pytest.raises(AssertionError, match="ranked again"):
+        screened_order(limits(), 10, include_known=True)
+
+
+def test_identity_tells_limits_apart() -> None:
+    wishes = [{}, {"k": (2,)}, {"must_contain": ("O",)}, {"max_counts": {"O": 4}}, {"min_atoms": 4}]
+    assert len({order_identity(limits(**w)) for w in wishes}) == len(wishes)
+    assert order_identity(limits()) == order_identity(limits())
+
+
+def test_a_file_of_another_identity_is_not_taken(cache: Path) -> None:
+    made = screened_order(limits(), 5)
+    save_order(cache / "other.npz", made, {"identity": "abc"})
+    assert load_order(cache / "other.npz", "abc") is not None
+    assert load_order(cache / "other.npz", "abd") is None
+    assert load_order(cache / "missing.npz", "abc") is None
+
+
+def test_the_shipped_order_is_sound() -> None:
+    card = json.loads(order.SHIPPED.with_suffix(".json").read_text())
+    found = load_order(order.SHIPPED, card["identity"])
+    assert found is not None
+    assert len(found) == card["places"] >= 20_000
+    assert len(set(found.compositions.formulas)) == len(found)
+    assert (found.stable <= found.metastable).all()
+    assert found.metastable[:1000].mean() > found.metastable[-1000:].mean()
+    assert set(np.unique(found.compositions.k)) == {2, 3, 4}
+    assert order.SHIPPED.stat().st_size < 600_000
