@@ -15,8 +15,10 @@ from anchor.hull.alex_mp import AlexMPHull
 from anchor.hull.phases import Phases
 from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS
 from anchor.report.html import report_html
+from anchor.search import finds as finds_module
+from anchor.search.campaign import Campaign
 from anchor.search.export import write_finds
-from anchor.search.finds import EACH, Finds, _with_finds, about, choose, choose_known
+from anchor.search.finds import EACH, Finds, _with_finds, about, choose, choose_known, refine
 from anchor.search.ledger import Ledger, decode_crystal, encode_crystal
 from anchor.search.tables import candidates, finds
 
@@ -190,3 +192,45 @@ def test_finds_are_ordered_by_the_level_that_they_passed(ledger: Ledger, tmp_pat
     page = report_html(ledger)
     assert "<b>1 of 2</b> that were attacked passed level 3" in page
     assert "level 3: said at 3" in page
+
+
+def test_a_refinement_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped between two blocks, it ends with the rows of one that was not; nothing is made twice."""
+    overrides = ["run.structures=24", "grpo.group_size=8", "policy.source=neutral", "run.workers=1"]
+    config = load_config(overrides=overrides).config
+    monkeypatch.setattr(finds_module, "BLOCK", 8)
+    campaign = Campaign.start(config, tmp_path / "run")
+    campaign.run()
+
+    def rows() -> list[dict[str, Any]]:
+        return [*campaign.ledger.find_rows(), *campaign.ledger.find_rows(known=True)]
+
+    refine(campaign, 20, max_steps=3)
+    whole = rows()
+    assert len({row["candidate"] // 8 for row in whole}) > 1, "one block shows nothing"
+    campaign.ledger.store_finds([])
+
+    class Stop(Exception):
+        pass
+
+    def stop(_done: int, _of: int) -> None:
+        raise Stop
+
+    with pytest.raises(Stop):
+        refine(campaign, 20, max_steps=3, on_progress=stop)
+    assert 0 < len(rows()) < len(whole)
+    made: list[int] = []
+    original = finds_module._refined
+
+    def watched(which: Campaign, chosen: list[dict[str, Any]], max_steps: int) -> list[dict[str, Any]]:
+        made.extend(row["id"] for row in chosen)
+        return original(which, chosen, max_steps)
+
+    monkeypatch.setattr(finds_module, "_refined", watched)
+    before = {row["candidate"] for row in rows()}
+    refine(campaign, 20, max_steps=3)
+    assert rows() == whole
+    assert made
+    assert not before & set(made)
+    refine(campaign, 1, max_steps=3)
+    assert len(rows()) < len(whole), "fewer are asked for: the others go"

@@ -35,6 +35,8 @@ VerifyCount = Annotated[
     int,
     typer.Option("--verify", min=0, help="Best finds to attack up to other potentials; more: anchor verify."),
 ]
+MANY_FINDS = 50
+"""Finds beyond which their relaxation says how far it is."""
 MOST = 100_000_000
 """Structures of a campaign, as in the configuration."""
 FindsCount = Annotated[
@@ -231,7 +233,12 @@ def _run(
         _say(f"stopped after {campaign.structures} of {budget} structures; go on with: {again}", json)
     if finds:
         _say("relaxing the best finds with the cell free …", json)
-    found = refine(campaign, finds) if finds else Finds([], [], [])
+
+    def relaxed(done: int, of: int) -> None:
+        if of > MANY_FINDS:
+            _say(f"relaxed {done} of {of} finds", json)
+
+    found = refine(campaign, finds, on_progress=relaxed) if finds else Finds([], [], [])
     files = write_files(campaign.ledger, folder, found)
     if verify and any(found.groups().values()):
         _say(f"attacking the best {min(verify, len(found.finds))} finds …", json)
