@@ -73,7 +73,7 @@ def write_list() -> None:
 def run(minutes: float, most: int) -> None:
     """Calculate reaction after reaction; each is written down when it is done."""
     reference, began = load_reference(), time.monotonic()
-    calculator = Calculator(time_limit_s=1800, on_progress=lambda text: print(text, flush=True))
+    calculator = Calculator(time_limit_s=7200, on_progress=lambda text: print(text, flush=True))
     for reaction in reactions()[:most]:
         if time.monotonic() - began > 60 * minutes:
             return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 
@@ -130,8 +129,7 @@ def test_perfect_probabilities_have_no_error() -> None:
 def test_shipped_chances_are_as_reliable_as_their_card_states() -> None:
     shipped, known, free = likely.load_chances(), likely.load_labels(), load_estimate()
     card = shipped.card
-    digest = hashlib.sha256(repr([known.formulas, known.above_hull.tolist()]).encode()).hexdigest()
-    assert card["labels"]["hash"] == digest
+    assert card["labels"]["hash"] == known.hash
     assert card["surrogate"] == surrogate_hash(free.surrogate)
     assert card["plausibility"] == list(free.plausibility.coefficients)
     assert card["prior"]["hash"] == free.prior.hash
@@ -146,6 +144,15 @@ def test_shipped_chances_are_as_reliable_as_their_card_states() -> None:
 def _arranged(free, known):
     columns, find, studied = columns_of(free, known)
     return columns, find, known, studied
+
+
+def test_shipped_labels_are_those_of_their_card() -> None:
+    known = likely.load_labels()
+    card = json.loads(likely.LABELS.with_suffix(".json").read_text())
+    assert card["hash"] == known.hash
+    assert {key: card[key] for key in known.counts()} == known.counts()
+    potentials = {made["measure"]["potential"]["name"] for made in card["made"] if "measure" in made}
+    assert potentials == {"mattersim-1m"}
 
 
 def test_shipped_labels_are_unknown_neutral_and_distinct() -> None:

@@ -31,7 +31,8 @@ def evaluation(tmp_path: Path) -> Path:
     """A finished one of five rows: good, not valid, not made, good again, not read."""
     folder = tmp_path / "evaluation"
     folder.mkdir()
-    (folder / "evaluation.json").write_text("{}")
+    settings = {"command": "anchor evaluate", "seeds": [4], "prior": {"name": "p"}, "measure": {}}
+    (folder / "evaluation.json").write_text(json.dumps(settings))
     summary = {"label": "", "footer": {}, "metrics": {}, "seeds": [4], "read": {}}
     (folder / "summary.json").write_text(json.dumps(summary))
     given = [
@@ -101,3 +102,7 @@ def test_command_keeps_what_a_search_would_ask_for(
     wanted = Compositions.from_list(["K5Y3Se7", "K3Y5Se9", "KY3Se11"])
     assert kept.formulas == [f for f, ok in zip(wanted.formulas, is_neutral(wanted), strict=True) if ok]
     assert json.loads(result.stdout)["labels"] == len(kept) > 0
+    card = json.loads(out.with_suffix(".json").read_text())
+    assert card["hash"] == kept.hash
+    assert [made.get("command") for made in card["made"]] == ["anchor evaluate", None]
+    assert card["made"][1]["plan"]["potential"] == POTENTIAL

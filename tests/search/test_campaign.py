@@ -206,20 +206,20 @@ def test_a_prior_that_learns_is_noticed(config: Config, environment: Environment
         Campaign.start(config, tmp_path, environment=changed).run(8)
 
 
-def test_untrained_heads_are_named_unless_the_budget_is_the_papers(
-    environment: Environment, tmp_path: Path
-) -> None:
+def test_what_is_not_learned_is_named(environment: Environment, tmp_path: Path) -> None:
     def told(folder: str, *overrides: str) -> list[str]:
         config = load_config(overrides=[*SETTINGS, *overrides]).config
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             Campaign.start(config, tmp_path / folder, environment=environment)
-        return [str(w.message) for w in caught if "untrained" in str(w.message)]
+        return [str(w.message) for w in caught if "the policy that ships" in str(w.message)]
 
     assert "policy.start_from=default" in told("small")[0]
     assert not told("paper", "run.structures=100000")
     assert not told("shipped", "policy.start_from=default")
     assert not told("neutral", "policy.source=neutral")
+    own = ["reward.objectives=[anchor.chemistry.charge:is_neutral]", "reward.alpha=[1,1,1,1,1]"]
+    assert "own objectives are scored" in told("own", "policy.source=neutral", *own)[0]
 
 
 def test_impossible_requests_are_refused(environment: Environment, tmp_path: Path) -> None:

@@ -130,6 +130,28 @@ def test_what_is_said_about_a_find() -> None:
     assert about(row) == "thin: no compound; holes: Y2Se3; known in cod, another space group"
 
 
+def test_finds_of_others_stay_and_no_formula_leads_out(ledger: Ledger, tmp_path: Path) -> None:
+    """Files that somebody keeps among the finds, and a ledger that somebody tampered with."""
+    folder = tmp_path / "deep" / "run"
+    (folder / "finds").mkdir(parents=True)
+    (folder / "finds" / "mine.cif").write_text("mine")
+    (folder / "finds.csv").write_text("mine")
+    ledger.store_finds([find(1, -0.4), find(2, -0.2)])
+    found = Finds.read(ledger)
+    found.finds[0]["formula"] = "/../../../escaped"
+    with pytest.warns(Notice, match="it stays"):
+        assert write_finds(found, folder).name == "finds-2.csv"
+    names = sorted(path.name for path in (folder / "finds").iterdir())
+    assert names == ["01-_.._.._.._escaped.cif", "02-NaCl2.cif", "mine.cif"]
+    assert sorted(p.name for p in tmp_path.rglob("*escaped*")) == ["01-_.._.._.._escaped.cif"]
+
+    found.finds.pop()
+    with pytest.warns(Notice):
+        write_finds(found, folder)  # one find less: its file goes, others' do not
+    assert sorted(path.name for path in (folder / "finds").iterdir()) == names[:1] + names[2:]
+    assert (folder / "finds" / "mine.cif").read_text() == (folder / "finds.csv").read_text() == "mine"
+
+
 def test_finds_are_ordered_by_the_level_that_they_passed(ledger: Ledger, tmp_path: Path) -> None:
     """What attacks said is shown, a lower crystal takes its place, one on another says nothing."""
     ledger.store_finds([find(1, -0.4), find(2, -0.2), find(5, -0.1)])
@@ -168,25 +190,3 @@ def test_finds_are_ordered_by_the_level_that_they_passed(ledger: Ledger, tmp_pat
     page = report_html(ledger)
     assert "<b>1 of 2</b> that were attacked passed level 3" in page
     assert "level 3: said at 3" in page
-
-
-def test_finds_of_others_stay_and_no_formula_leads_out(ledger: Ledger, tmp_path: Path) -> None:
-    """Files that somebody keeps among the finds, and a ledger that somebody tampered with."""
-    folder = tmp_path / "deep" / "run"
-    (folder / "finds").mkdir(parents=True)
-    (folder / "finds" / "mine.cif").write_text("mine")
-    (folder / "finds.csv").write_text("mine")
-    ledger.store_finds([find(1, -0.4), find(2, -0.2)])
-    found = Finds.read(ledger)
-    found.finds[0]["formula"] = "/../../../escaped"
-    with pytest.warns(Notice, match="it stays"):
-        assert write_finds(found, folder).name == "finds-2.csv"
-    names = sorted(path.name for path in (folder / "finds").iterdir())
-    assert names == ["01-_.._.._.._escaped.cif", "02-NaCl2.cif", "mine.cif"]
-    assert sorted(p.name for p in tmp_path.rglob("*escaped*")) == ["01-_.._.._.._escaped.cif"]
-
-    found.finds.pop()
-    with pytest.warns(Notice):
-        write_finds(found, folder)  # one find less: its file goes, others' do not
-    assert sorted(path.name for path in (folder / "finds").iterdir()) == names[:1] + names[2:]
-    assert (folder / "finds" / "mine.cif").read_text() == (folder / "finds.csv").read_text() == "mine"

@@ -125,19 +125,18 @@ def labels(
     overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
-    """Collect what became of relaxed formulas: neutral ones that no list knows, each once.
+    """Collect what became of relaxed formulas: neutral ones that no list knows, each once, and write a card.
 
     `anchor policy chances --labels FILE` learns from them.
 
     Example: anchor policy labels eval/chosen fillings/mattersim-1m --out labels.csv
     """
-    import numpy as np
-
-    from anchor.evaluate.labels import evaluation_labels
+    from anchor.evaluate.labels import evaluation_labels, evaluation_origin
     from anchor.evaluate.store import Store
-    from anchor.filling.labels import filling_labels
+    from anchor.filling.labels import filling_labels, filling_origin
     from anchor.reference.reference import load_reference
     from anchor.screening.chances import Labels, askable
+    from anchor.weights import write_json
     from anchor.writing import check_place
 
     check_place(out, overwrite=overwrite)
@@ -145,16 +144,13 @@ def labels(
     found = Labels.concatenate(parts)
     found = found[askable(found.compositions, load_reference())]
     found.save(out)
-    counts = {
-        "labels": len(found),
-        "failed": int(np.isnan(found.above_hull).sum()),
-        "metastable": int(found.metastable.sum()),
-        "stable": int(found.stable.sum()),
-    }
+    made = [evaluation_origin(f) if Store.is_one(f) else filling_origin(f) for f in folders]
+    card = {"command": command_line(), "hash": found.hash, **found.counts(), "made": made}
+    write_json(out.with_suffix(".json"), card)
     if json:
-        emit({"out": out, **counts})
+        emit({"out": out, **found.counts()})
         return
-    print_table(["", "value"], counts.items())
+    print_table(["", "value"], found.counts().items())
 
 
 def chances(

@@ -31,7 +31,7 @@ def fit(
         list[str] | None,
         typer.Option("--set", help="Settings of the searches to come: section.name=value (repeatable)."),
     ] = None,
-    preset: Annotated[str, typer.Option(help="Preset of the searches to come.")] = "quick",
+    preset: Annotated[str, typer.Option(help="Preset of the searches to come.")] = "climb",
     seed: Seed = 0,
     overwrite: Overwrite = False,
     json: JsonFlag = False,

@@ -13,6 +13,7 @@ from anchor.errors import InputError
 
 if TYPE_CHECKING:
     from anchor.executors import Executor
+    from anchor.search.finds import Finds
     from anchor.search.ledger import Ledger
     from anchor.verify.claims import Context, Level
     from anchor.verify.run import Record
@@ -62,6 +63,7 @@ def verify(
       anchor verify mine.cif --out verdicts
     """
     from anchor.executors import make_executor
+    from anchor.search.finds import Finds
     from anchor.verify.levels import load_levels
     from anchor.verify.retention import as_plain, in_words, retention
 
@@ -69,8 +71,8 @@ def verify(
     with make_executor(workers=workers) as executor:
         context, store, ledger = _claims(what, which, out, potential, seed, executor)
         records = attack(context, store, levels, top=top, json=json)
-    if ledger is not None and which == "finds":
-        _write_again(ledger, what[0])
+    if ledger is not None and which == "finds" and Path(what[0]).is_dir():
+        write_files(ledger, Path(what[0]), Finds.read(ledger))
     new = [record for record in records if not record.claim.known_in]
     rows = retention(new, levels)
     records = sorted(records, key=lambda r: (-r.level, r.now.above_hull, r.claim.id))
@@ -193,13 +195,11 @@ def _plain(record: Record) -> dict[str, Any]:
     }
 
 
-def _write_again(ledger: Ledger, place: str) -> None:
-    """Finds, table and report of a campaign's folder with the new verdicts."""
+def write_files(ledger: Ledger, folder: Path, found: Finds) -> dict[str, Path]:
+    """Finds, their table, metrics and report of a campaign in its folder; returns the places."""
     from anchor.report.html import write_report
     from anchor.search.export import write_outputs
-    from anchor.search.finds import Finds
 
-    folder = Path(place)
-    if folder.is_dir():
-        write_outputs(ledger, folder, Finds.read(ledger))
-        write_report(ledger, folder / "report.html")
+    files = write_outputs(ledger, folder, found)
+    files["report"] = write_report(ledger, folder / "report.html", own=True)
+    return files

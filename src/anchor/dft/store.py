@@ -15,9 +15,8 @@ from anchor.weights import write_json
 
 SHIPPED = BUNDLED / "dft" / "energies.json"
 """Energies of known phases and of the finds in the docs: hash of the job → energy and what it is of."""
+SHIPPED_ABOUT = ("code", "cpu_seconds", "moment_mub")
 DONE = "done"
-FINAL = frozenset((DONE, "no data set"))
-"""Statuses that another try does not change; others are tried again."""
 
 
 @dataclass(frozen=True)
@@ -68,14 +67,14 @@ class Store:
         return self.folder / f"{job.hash}.json"
 
     def get(self, job: Job) -> Energy | None:
-        """The energy of a job, if it is known, or why it never will be."""
+        """The energy of a job, if it is known; what failed is not, and is tried again."""
         path = self.path(job)
         if path.exists():
             found = Energy(**{**json.loads(path.read_text(encoding="utf-8"))["result"], "source": "cache"})
-            if found.status in FINAL:
+            if found.status == DONE:
                 return found
         if row := self._shipped.get(job.hash):
-            about = {key: row[key] for key in ("code", "cpu_seconds", "moment_mub") if key in row}
+            about = {key: value for key, value in row.items() if key in SHIPPED_ABOUT}
             return Energy(DONE, "", row["energy_ev"], len(job.numbers), about, "shipped")
         return None
 
@@ -95,9 +94,7 @@ def ship(jobs: Iterable[Job], store: Store, path: Path = SHIPPED) -> int:
     for job in jobs:
         found = store.get(job)
         if found is not None and found.status == DONE and found.energy is not None:
-            about = {key: found.about[key] for key in ("code", "cpu_seconds") if key in found.about}
-            if job.magnetic:
-                about["moment_mub"] = found.about.get("moment_mub")
+            about = {key: value for key, value in found.about.items() if key in SHIPPED_ABOUT and value}
             rows[job.hash] = {"what": job.text, "energy_ev": round(found.energy, 6), **about}
     path.parent.mkdir(parents=True, exist_ok=True)
     ordered = dict(sorted(rows.items(), key=lambda item: (item[1]["what"], item[0])))

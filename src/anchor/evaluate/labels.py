@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from anchor.evaluate.outputs import FinishedEvaluation
+from anchor.evaluate.store import Store
 from anchor.outcomes.columns import ABOVE
 from anchor.screening.chances import Labels
+
+
+def evaluation_origin(folder: Path) -> dict[str, Any]:
+    """How an evaluation's labels were made, for their card."""
+    settings = Store(folder).settings
+    return {key: settings[key] for key in ("command", "seeds", "prior", "measure")}
 
 
 def evaluation_labels(folder: Path) -> Labels:

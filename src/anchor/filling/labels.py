@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,18 @@ from anchor.hull.references import load_hull
 from anchor.screening.chances import Labels
 
 
+def filling_origin(folder: Path) -> dict[str, Any]:
+    """How a filling's labels were made, for their card: the plan of the run, and today's hull.
+
+    Raises:
+        InputError: The folder holds no filling run.
+    """
+    if not (folder / PLAN).is_file():
+        raise InputError(f"{folder} is not the folder of a filling run", "make one: anchor energies fill")
+    plan = json.loads((folder / PLAN).read_text(encoding="utf-8"))
+    return {"plan": plan, "hull": load_hull(plan["potential"]).identity.hash}
+
+
 def filling_labels(folder: Path) -> Labels:
     """Labels of all that a run has made so far, placed on the hulls of today.
 
@@ -23,9 +36,7 @@ def filling_labels(folder: Path) -> Labels:
     Raises:
         InputError: The folder holds no filling run.
     """
-    if not (folder / PLAN).is_file():
-        raise InputError(f"{folder} is not the folder of a filling run", "make one: anchor energies fill")
-    plan = json.loads((folder / PLAN).read_text(encoding="utf-8"))
+    plan = filling_origin(folder)["plan"]
     formulas, made = Run(folder).made()
     amounts = Compositions.from_list(formulas).amounts
     hull = load_hull(plan["potential"])

@@ -67,7 +67,7 @@ class FitSettings:
     k_floor: float = 0.03
     steps: int = 6000
     contexts: int = 32
-    rows: int = 24
+    rows: int = 16
     unmasked: float = 0.5
     learning_rate: float = 2e-3
     held_out: float = 0.02

@@ -9,6 +9,7 @@ logistic regressions on the evidence: P(within 0.1 eV/atom), and P(on the hulls 
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -110,6 +111,21 @@ class Labels:
     def held_out(self) -> NDArray[np.bool_]:
         """Those that no fit sees, by a hash of the formula.  # [n]"""
         return np.array([formula_hash(f"chances {f}") / 2**64 < HELD_OUT for f in self.formulas], dtype=bool)
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of formulas and energies to 0.1 meV/atom."""
+        rows = [f"{f} {e:.4f}" for f, e in zip(self.formulas, self.above_hull.tolist(), strict=True)]
+        return hashlib.sha256("\n".join(rows).encode()).hexdigest()
+
+    def counts(self) -> dict[str, int]:
+        """How many there are, failed, are within 0.1 eV/atom, and on the hulls."""
+        return {
+            "labels": len(self),
+            "failed": int(np.isnan(self.above_hull).sum()),
+            "metastable": int(self.metastable.sum()),
+            "stable": int(self.stable.sum()),
+        }
 
     def save(self, path: Path) -> None:
         """As CSV; an empty energy is a failure."""

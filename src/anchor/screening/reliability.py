@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,13 +29,12 @@ def learn_chances(free: FreeEstimate, labels: Labels, *, command: str = "") -> C
     """Fit on the labels that are not held out; the card tells how reliable the others are."""
     columns, find, studied = columns_of(free, labels)
     fitted = fit_chances(columns, labels)
-    digest = hashlib.sha256(repr([labels.formulas, labels.above_hull.tolist()]).encode()).hexdigest()
     card = {
         "what": "P(within 0.1 eV/atom of both hulls) and P(on them | within) of unknown neutral formulas",
         "command": command,
         "labels": {
             "n": len(labels),
-            "hash": digest,
+            "hash": labels.hash,
             "held_out": int(labels.held_out.sum()),
             "failed": int(np.isnan(labels.above_hull).sum()),
             "sources": dict(Counter(labels.source)),

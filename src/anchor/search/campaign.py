@@ -250,19 +250,31 @@ def recall(ledger: Ledger, config: Config, checks: Checks) -> Memory:
 
 def _fresh_learner(config: Config, environment: Environment, *, proposed: int = 0) -> Proposer:
     source, start = config.policy.source, config.policy.start_from
+    _tell_what_is_not_learned(config)
     if source == "screened":
         return Screened(environment.limits, config, proposed)
     if source != "policy":
         return Untrained(source, environment.limits, config)
-    if start is None and config.run.structures < UNTRAINED_NEEDS:
-        warnings.warn(
-            f"the policy starts untrained, and {config.run.structures} structures teach it little but charge "
-            "neutrality; policy.start_from=default (or the preset 'quick') starts from the policy that ships",
-            Notice,
-            stacklevel=3,
-        )
     policy = load_policy(policy_file(start).read_bytes()) if start is not None else None
     return Learner.start(config, environment.limits, policy=policy)
+
+
+def _tell_what_is_not_learned(config: Config) -> None:
+    """Say what people may not expect of the source they chose."""
+    source, budget = config.policy.source, config.run.structures
+    if source != "policy" and config.reward.objectives:
+        text = (
+            f"own objectives are scored, but the source '{source}' does not learn them; "
+            "--source policy does, and starts from the policy that ships"
+        )
+    elif source == "policy" and config.policy.start_from is None and budget < UNTRAINED_NEEDS:
+        text = (
+            f"the policy starts untrained, and {budget} structures teach it little but charge neutrality; "
+            "policy.start_from=default (or the preset 'climb') starts from the policy that ships"
+        )
+    else:
+        return
+    warnings.warn(text, Notice, stacklevel=4)
 
 
 def _changes(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
