@@ -45,10 +45,7 @@ def main() -> None:
     elif given.what == "run":
         run(given.minutes, given.most)
     elif given.what == "ship":
-        reference = load_reference()
-        print(
-            ship((job for reaction in reactions() for job in reaction.jobs(reference)), Store()), "energies"
-        )
+        print(ship(Store()), "energies")
     else:
         table()
 
