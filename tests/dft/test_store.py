@@ -38,7 +38,8 @@ def test_shipped_energies_are_found_by_their_hash(tmp_path: Path, jobs: list[Job
     store = Store(tmp_path / "own", shipped=None)
     store.put(jobs[0], Energy("done", "", -3.5, 2))
     store.put(jobs[1], Energy("not converged", "", None, 2))
-    assert ship(jobs, store, tmp_path / "shipped.json") == 1
+    assert ship(store, tmp_path / "shipped.json") == 1
+    assert ship(Store(tmp_path / "empty", shipped=None), tmp_path / "shipped.json") == 1  # none is lost
     other = Store(tmp_path / "none", shipped=tmp_path / "shipped.json")
     found = other.get(jobs[0])
     assert found is not None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from anchor.dft.jobs import Job
+from anchor.dft.rules import VERSION
 from anchor.paths import BUNDLED, cache_dir
 from anchor.weights import write_json
 
@@ -78,6 +79,11 @@ class Store:
             return Energy(DONE, "", row["energy_ev"], len(job.numbers), about, "shipped")
         return None
 
+    def jobs(self) -> Iterator[Job]:
+        """All that the user's folder has a result of."""
+        for path in sorted(self.folder.glob("*.json")):
+            yield Job.from_dict(json.loads(path.read_text(encoding="utf-8"))["job"])
+
     def put(self, job: Job, energy: Energy) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         write_json(self.path(job), {"job": job.to_dict(), "formula": job.formula, "result": asdict(energy)})
@@ -88,22 +94,21 @@ def _shipped(path: Path) -> dict[str, dict[str, Any]]:
     return json.loads(path.read_text(encoding="utf-8"))["energies"] if path.exists() else {}
 
 
-def ship(jobs: Iterable[Job], store: Store, path: Path = SHIPPED) -> int:
-    """Write the energies of these jobs that are known into the package; returns how many."""
-    rows: dict[str, dict[str, Any]] = {}
-    for job in jobs:
+def ship(store: Store, path: Path = SHIPPED) -> int:
+    """Write the energies of a user's folder into the package, beside those there; returns how many."""
+    rows = dict(_shipped(path))
+    for job in store.jobs():
         found = store.get(job)
-        if found is not None and found.status == DONE and found.energy is not None:
+        if job.version == VERSION and found is not None and found.energy is not None:
             about = {key: value for key, value in found.about.items() if key in SHIPPED_ABOUT and value}
             rows[job.hash] = {"what": job.text, "energy_ev": round(found.energy, 6), **about}
     path.parent.mkdir(parents=True, exist_ok=True)
-    ordered = dict(sorted(rows.items(), key=lambda item: (item[1]["what"], item[0])))
     write_json(
         path,
         {
             "what": "PBE energies of cells, eV, by the hash of their job (anchor.dft.jobs.Job)",
             "command": "python benchmarks/dft.py ship",
-            "energies": ordered,
+            "energies": dict(sorted(rows.items(), key=lambda item: (item[1]["what"], item[0]))),
         },
     )
     _shipped.cache_clear()
