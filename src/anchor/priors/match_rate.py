@@ -151,7 +151,9 @@ def measure(
     described = list(anonymous(truth))
     known = training_stoichiometries()
     chunks = [np.arange(i, min(i + _CHUNK, len(truth))) for i in range(0, len(truth), _CHUNK)]
-    displacements, shortest, volume = [], [], []
+    displacements: list[NDArray[np.float64]] = []
+    shortest: list[NDArray[np.float64]] = []
+    volume: list[NDArray[np.float64]] = []
     seconds, fallbacks, missing = 0.0, 0, 0
     with make_executor(workers=workers) as executor:
         for chunk in progress(chunks, len(chunks)):
