@@ -92,7 +92,7 @@ def without_crystal(elements: Collection[str]) -> list[str]:
     """Compounds of these elements that are stable in a database and have no crystal in the reference.
 
     All binaries: nothing here can tell whether their listed energy is that of the right structure. Then the
-    deep holes (`anchor.hull.holes`) of three elements: one database has them, the other lacks them. Each once.
+    deep holes (`anchor.hull.holes`) of three elements, which one database lacks. Each once.
     """
     have, allowed = set(load_reference().formulas.tolist()), {NUMBER[symbol] for symbol in elements}
     found: dict[str, None] = {}
