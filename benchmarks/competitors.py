@@ -1,7 +1,7 @@
 """Level 4 on holes made on purpose: does it see that a find lives from a compound nobody listed?
 
     python benchmarks/competitors.py -n 20            # 20 false finds and 20 true ones
-    python benchmarks/competitors.py -n 20 --seed 2   # another draw
+    python benchmarks/competitors.py -n 20 --only false --seed 2   # another draw
 
 A false find is a known compound, 10 to 120 meV/atom above the hull, that comes to lie on it when one known
 stable compound is taken away: from both hulls of both potentials, and from the templates. A true find is a
@@ -57,13 +57,13 @@ def hidden_hull(hull: PotentialHull, system: list[int], hidden: tuple[str, ...])
     return PotentialHull(databases, identity)
 
 
-def cases(judge: Judge, n: int, seed: int) -> Iterator[Case]:
-    """n false ones, then n true ones, at random."""
+def cases(judge: Judge, n: int, seed: int, only: str | None) -> Iterator[Case]:
+    """n false ones and n true ones as they come, at random, or only one kind."""
     reference, hull = load_reference(), judge.hull
     crystals, energies = reference.crystals, load_energies(judge.potential.name, reference.crystals).lowest
     k = crystals.compositions.k
     rows = np.flatnonzero((k >= 2) & (k <= MOST_ELEMENTS) & np.isfinite(energies))
-    found = {True: 0, False: 0}
+    found = {True: n if only == "true" else 0, False: n if only == "false" else 0}
     for row in np.random.default_rng(seed).permutation(rows).tolist():
         system = np.unique(crystals[row].numbers).tolist()
         if not all(database.union.elements.issuperset(system) for database in hull.databases.values()):
@@ -126,8 +126,8 @@ def attack(case: Case, judge: Judge, second: Judge, prior: TemplatePrior, execut
     energies = load_energies(judge.potential.name, reference.crystals).lowest
     system = np.unique(crystal.numbers).tolist()
     hull = hidden_hull(judge.hull, system, case.hidden)
-    context = Context(replace(judge, hull=hull), hull, reference, executor)
-    context._others[SECOND] = replace(second, hull=hidden_hull(second.hull, system, case.hidden))
+    others = {SECOND: replace(second, hull=hidden_hull(second.hull, system, case.hidden))}
+    context = Context(replace(judge, hull=hull), hull, reference, executor, others=others)
     energy = float(energies[case.row])
     scores = hull.score(
         crystal, np.array([energy * crystal.n_atoms]), checkpoint_hash=judge.potential.checkpoint_hash
@@ -154,6 +154,7 @@ def attack(case: Case, judge: Judge, second: Judge, prior: TemplatePrior, execut
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("-n", type=int, default=20, help="of each kind")
+    parser.add_argument("--only", choices=["false", "true"], help="one kind only")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--potential", default="mattersim-1m")
     given = parser.parse_args()
@@ -162,11 +163,13 @@ def main() -> None:
     prior = load_prior("templates-all")
     assert isinstance(prior, TemplatePrior)
     rows = []
-    for case in cases(judge, given.n, given.seed):
+    for case in cases(judge, given.n, given.seed, given.only):
         rows.append(attack(case, judge, second, prior, executor))
         print(json.dumps(rows[-1], ensure_ascii=False), flush=True)
     for false, what in ((True, "false finds caught"), (False, "true finds refused")):
         kind = [row for row in rows if row["false"] == false]
+        if not kind:
+            continue
         refused = sum(row["passed"] is False for row in kind)
         low, high = wilson_interval(np.array([refused]), np.array([len(kind)]))
         print(f"{what}: {refused} of {len(kind)} ({100 * low[0]:.0f}–{100 * high[0]:.0f} %)")

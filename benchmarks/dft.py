@@ -1,7 +1,8 @@
 """The error of `anchor dft`: reaction energies of known compounds against OQMD's, and the potentials' errors.
 
     python benchmarks/dft.py run [--minutes 60]   # what is missing, cheapest first; needs GPAW
-    python benchmarks/dft.py table                # the tables of docs/dft.md
+    python benchmarks/dft.py table                # the tables of docs/dft.md, and writes them there
+    python benchmarks/dft.py finds [--known]      # DFT of the crystals in dft-finds/, written there as well
     python benchmarks/dft.py ship                 # energies that are known into the package
     python benchmarks/dft.py draw                 # writes the list; done once, before anything was calculated
 
@@ -20,37 +21,46 @@ import numpy as np
 
 from anchor.dft.engine import Calculator
 from anchor.dft.known import QUOTAS, Reaction, crystal_row, draw
+from anchor.dft.products import Library
+from anchor.dft.stability import Stability
 from anchor.dft.store import DONE, Store, ship
+from anchor.formats import load
 from anchor.hull.databases import load_calibration
 from anchor.hull.energies import available, load_energies
+from anchor.hull.references import load_hull
 from anchor.reference.reference import load_reference
 from anchor.weights import write_json
 
 LIST = Path(__file__).with_name("dft-reactions.json")
 RESULTS = Path(__file__).with_name("dft-results.json")
+FINDS = Path(__file__).with_name("dft-finds")
+PAGE = Path(__file__).parents[1] / "docs" / "dft.md"
+POTENTIAL = "mattersim-1m"
+MOST_SECONDS = 150.0
+"""Estimated CPU time of competing phases of the finds on this page."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["run", "table", "ship", "draw"], nargs="?", default="table")
+    parser.add_argument("what", choices=["run", "table", "finds", "ship", "draw"], nargs="?", default="table")
     parser.add_argument("--minutes", type=float, default=np.inf, help="begin no reaction after so long")
     parser.add_argument(
         "--most", type=int, default=len(reactions()), help="reactions from the top of the list"
     )
+    parser.add_argument("--known", action="store_true", help="finds: calculate nothing")
     given = parser.parse_args()
     if given.what == "draw":
         write_list()
     elif given.what == "run":
         run(given.minutes, given.most)
     elif given.what == "ship":
-        reference = load_reference()
-        print(
-            ship((job for reaction in reactions() for job in reaction.jobs(reference)), Store()), "energies"
-        )
+        print(ship(Store()), "energies")
+    elif given.what == "finds":
+        into_page("finds", finds(known=given.known))
     else:
-        table()
+        into_page("table", table())
 
 
 def reactions() -> list[Reaction]:
@@ -73,7 +83,7 @@ def write_list() -> None:
 def run(minutes: float, most: int) -> None:
     """Calculate reaction after reaction; each is written down when it is done."""
     reference, began = load_reference(), time.monotonic()
-    calculator = Calculator(time_limit_s=1800, on_progress=lambda text: print(text, flush=True))
+    calculator = Calculator(time_limit_s=7200, on_progress=lambda text: print(text, flush=True))
     for reaction in reactions()[:most]:
         if time.monotonic() - began > 60 * minutes:
             return
@@ -118,41 +128,69 @@ def results() -> dict[str, dict[str, Any]]:
 # Tables
 
 
-def table() -> None:
+def into_page(name: str, text: str) -> None:
+    """Print a text, and put it between the marks of this name in docs/dft.md."""
+    print(text)
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(f"<!-- {name} -->")
+    after = rest.partition(f"<!-- end of {name} -->")[2]
+    marked = f"<!-- {name} -->\n{text}\n<!-- end of {name} -->"
+    PAGE.write_text(before + marked + after, encoding="utf-8")
+
+
+def table() -> str:
     """Errors of DFT and of every potential on the reactions that are done, by chemistry."""
     listed, found = reactions(), results()
     done = [r for r in listed if found.get(r.formula, {}).get("status") == DONE]
     tried = [r for r in listed if r.formula in found]
-    vain = len(tried) - len(done)
-    print(f"{len(done)} of {len(listed)} reactions done, {vain} tried in vain, cheapest first\n")
-    print("| compound | decomposes into | chemistry | DFT meV/atom | OQMD | error |")
-    print("| --- | --- | --- | --- | --- | --- |")
+    lines = [f"{len(done)} of {len(listed)} reactions done, {len(tried) - len(done)} tried in vain.", ""]
+    lines += _head("compound", "decomposes into (atoms)", "chemistry", "DFT meV/atom", "OQMD", "error")
     for reaction in tried:
         row = found[reaction.formula]
         parts = " + ".join(f"{amount:.3g} {formula}" for formula, _, amount in reaction.products)
-        number = (
-            f"{1000 * row['dft']:.1f} | {1000 * reaction.oqmd:.1f} | {1000 * row['error']:+.1f}"
-            if row["status"] == DONE
-            else f"{row['status']} | {1000 * reaction.oqmd:.1f} | -"
-        )
-        print(f"| {reaction.formula} | {parts} | {reaction.chemistry} | {number} |")
+        values = [row["status"], f"{1000 * reaction.oqmd:.1f}", "-"]
+        if row["status"] == DONE:
+            values[0], values[2] = f"{1000 * row['dft']:.1f}", f"{1000 * row['error']:+.1f}"
+        lines.append(_row(reaction.formula, parts, reaction.chemistry, *values))
     errors = {"DFT (GPAW)": np.array([found[r.formula]["error"] for r in done])}
-    errors |= {name: potential_errors(name, done) for name in available()}
-    print("\n| method | n | mean meV/atom | median | worst |\n| --- | --- | --- | --- | --- |")
-    for name, values in errors.items():
-        print(f"| {name} | {_summary(values)} |")
-    print("\n| chemistry | n | mean meV/atom | median | worst |\n| --- | --- | --- | --- | --- |")
+    errors |= {f"{name}, calibrated": potential_errors(name, done) for name in available()}
+    lines += ["", *_head("the same reactions", "n", "mean error meV/atom", "median", "worst")]
+    lines += [_row(name, *_summary(values)) for name, values in errors.items()]
+    lines += ["", *_head("DFT by chemistry", "n", "mean error meV/atom", "median", "worst")]
     for name in QUOTAS:
         mask = np.array([r.chemistry == name for r in done], dtype=bool)
-        if mask.any():
-            print(f"| {name} | {_summary(errors['DFT (GPAW)'][mask])} |")
+        lines.append(_row(f"{name} (of {QUOTAS[name]})", *_summary(errors["DFT (GPAW)"][mask])))
+    return "\n".join(lines)
 
 
-def _summary(errors: np.ndarray) -> str:
+def finds(*, known: bool) -> str:
+    """What DFT says about the crystals in dft-finds/."""
+    hull = load_hull(POTENTIAL)
+    library = Library(POTENTIAL, hull.identity.checkpoint_hash)
+    calculator = Calculator(known_only=known, on_progress=lambda text: print(text, flush=True))
+    stability = Stability(hull, library, calculator, most_seconds=MOST_SECONDS)
+    lines = _head("find", "hull", "DFT meV/atom above", "competing phases (atoms)", "verdict", "notes")
+    loaded = load(sorted(FINDS.glob("*.cif")))
+    for name, crystal in zip(loaded.ids, loaded.crystals, strict=True):
+        found = stability(crystal)
+        for d in found.distances:
+            above = "-" if d.above is None else f"{1000 * d.above:+.0f}"
+            notes = "; ".join([*(["mixed"] if d.mixed else []), *d.notes])
+            lines.append(_row(name, d.database, above, d.text, found.verdict(), notes or found.energy.text))
+    return "\n".join(lines)
+
+
+def _head(*names: str) -> list[str]:
+    return [_row(*names), _row(*["---"] * len(names))]
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _summary(errors: np.ndarray) -> list[str]:
     size = 1000 * np.abs(errors[np.isfinite(errors)])
-    if not len(size):
-        return "0 | - | - | -"
-    return f"{len(size)} | {size.mean():.1f} | {np.median(size):.1f} | {size.max():.1f}"
+    numbers = [f"{v:.1f}" for v in (size.mean(), np.median(size), size.max())] if len(size) else ["-"] * 3
+    return [str(len(size)), *numbers]
 
 
 def potential_errors(name: str, done: list[Reaction]) -> np.ndarray:

@@ -16,6 +16,7 @@ import time
 import numpy as np
 
 from anchor.executors import Inline
+from anchor.hull.energies import load_energies
 from anchor.reference.reference import load_reference
 from anchor.verify import dynamics
 from anchor.verify.claims import Claim, Context
@@ -57,12 +58,13 @@ def main() -> None:
     given = parser.parse_args()
     judge = load_judge(given.potential, Inline())
     reference = load_reference()
+    energies = load_energies(given.potential, reference.crystals).lowest
     context = Context(judge, judge.hull, reference, Inline())
     level, tolerance = Dynamics(), dynamics.IMAGINARY
     rows = []
     for formula, row in choose(given.n, given.seed):
         began = time.process_time()
-        claim = Claim(formula, reference.crystals[row], 0.0, {"union": 0.0})
+        claim = Claim(formula, reference.crystals[row], float(energies[row]), {"union": 0.0})
         (verdict,) = level.attack([claim], context)
         seconds = round(time.process_time() - began, 2)
         dynamics.IMAGINARY = 0.0  # see all of them

@@ -38,7 +38,7 @@ from anchor.random import generator
 from anchor.statistics import wilson_interval
 
 POTENTIAL = "mattersim-1m"
-BLOCK = 20
+BLOCK = 12
 """Formulas per call of a prior, and per line of what is done."""
 K = (2, 3, 4)
 

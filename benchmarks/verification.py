@@ -12,9 +12,7 @@ Nothing is fitted or chosen by the outcome. With a FOLDER, verdicts are kept the
 """
 
 import argparse
-import re
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +32,7 @@ from anchor.verify.levels import load_levels
 from anchor.verify.loading import load_judge
 from anchor.verify.oracle import oracle
 from anchor.verify.other_potentials import OTHERS, Answer, judged
+from anchor.verify.retention import kinds
 from anchor.verify.run import Record, verify
 from anchor.verify.stores import FolderStore
 
@@ -97,13 +96,15 @@ def make_claims(formulas: Sequence[str], hull: PotentialHull, *, refined: bool) 
 
 
 def stored(
-    context: Context, claims: list[Claim], formulas: list[str], *, thin: bool
-) -> dict[int, list[bool]]:
+    context: Context, claims: list[Claim], groups: list[str], *, thin: bool
+) -> dict[int, list[bool | None]]:
     """Whether each claim passes levels 1 and 3, both asked of every claim."""
+    formulas = [claim.formula for claim in claims]
     verdicts = oracle(claims, context)
     first: list[bool | None] = [bool(verdict.passed) for verdict in verdicts]
-    why = Counter(re.sub(r"[-+]?\d[\d.]*", "…", v.reason).split(":")[0] for v in verdicts if not v.passed)
-    print("level 1 refuses:", "; ".join(f"{count} {reason}" for reason, count in why.most_common()))
+    for group in dict.fromkeys(groups):
+        mine = [v for v, one in zip(verdicts, groups, strict=True) if one == group and not v.passed]
+        print(f"level 1 refuses of {group}:", "; ".join(f"{n} {reason}" for reason, n in kinds(mine)))
     answers: list[dict[str, Answer]] = [{} for _ in claims]
     for name in OTHERS:
         _, energy = lowest_crystals(name, formulas)
@@ -159,14 +160,15 @@ def main() -> None:
     }
     print("; ".join(f"{kind}: {len(drawn[kind])} of {len(found[kind])}" for kind in drawn))
     formulas = [formula for kind in drawn for formula in drawn[kind]]
-    kinds = np.array([kind for kind in drawn for _ in drawn[kind]])
+    kinds_of = [kind for kind in drawn for _ in drawn[kind]]
+    is_of = {kind: np.array([one == kind for one in kinds_of]) for kind in drawn}
     hull = hidden_hull(POTENTIAL, formulas, thin=options.thin)
     with make_executor(workers=options.workers) as executor:
         judge = replace(load_judge(POTENTIAL, executor), hull=hull)
         context = Context(judge, hull, load_reference(), executor, prior_names=PRIORS, seed=options.seed)
         claims = make_claims(formulas, hull, refined=options.stored)
         if options.stored:
-            passed = stored(context, claims, formulas, thin=options.thin)
+            passed = stored(context, claims, kinds_of, thin=options.thin)
         else:
             passed = relaxed(context, claims, options.folder, options.level, thin=options.thin)
     print("| level | " + " | ".join(f"{kind} passed, of those before" for kind in drawn) + " |")
@@ -176,15 +178,15 @@ def main() -> None:
         ok = np.array([bool(value) for value in values])
         cells = []
         for kind in drawn:
-            mine = before & (kinds == kind)
+            mine = before & is_of[kind]
             cells.append(f"{rate(ok[mine])} of {mine.sum()}" if mine.any() else "none left")
         print(f"| {level} | " + " | ".join(cells) + " |")
         before &= ok
-    ends = [f"{rate(before[kinds == kind])} of {(kinds == kind).sum()}" for kind in drawn]
+    ends = [f"{rate(before[is_of[kind]])} of {is_of[kind].sum()}" for kind in drawn]
     print("| all | " + " | ".join(ends) + " |")
     if options.stored:  # a level on its own, whatever the others say
         alone = np.array(passed[3])
-        ends = [f"{rate(alone[kinds == kind])} of {(kinds == kind).sum()}" for kind in drawn]
+        ends = [f"{rate(alone[is_of[kind]])} of {is_of[kind].sum()}" for kind in drawn]
         print("| 3 alone | " + " | ".join(ends) + " |")
     print(f"{time.process_time() - began:.0f} CPU s in this process")
 

@@ -82,6 +82,9 @@ def test_reports_escape_what_a_ledger_holds() -> None:
         "known_in": EVIL,
         "space_group_known": None,
         "crystal": encode_crystal(crystal),
+        "level": 1,
+        "why": EVIL,
+        "survived": "",
     }
     page = html._table([row]) + html._crystal(row)
     assert "<script>alert" not in page

@@ -247,6 +247,8 @@ def found_by(campaign: Campaign) -> Found:
         "energy_above_hull_with_finds_ev_per_atom",
         "novelty_reference",
         "thin",
+        "level",
+        "why",
     )
     crystals = Crystals.concatenate(decode_crystal(row["crystal"]) for row in rows)
     found = [{"id": row["candidate"], **{name: row.get(name) for name in names}} for row in rows]

@@ -43,7 +43,7 @@ def alone(lock: Path, doing: str) -> Iterator[None]:
         yield
         return
     lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("w") as file:
+    with lock.open("a") as file:  # whatever is there keeps its content
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -101,9 +101,9 @@ def test_a_closed_pipe_ends_in_silence(
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("resume {} -n -5", "-5"),
-        ("search --seed -1", "-1"),
-        ("sample default -n 99999999999", "range"),
+        ("resume {} -n -5", "greater than or equal"),
+        ("search --seed -1", "greater than or equal"),
+        ("sample default -n 99999999999", "less than or equal"),
         ("relax /dev/zero", "device"),
         ("hull missing.cif --device cuda:99", "missing.cif"),
         ("search --out {}/taken/deep", "not a folder"),
@@ -122,5 +122,6 @@ def test_wrong_lines_end_before_any_work(
     with pytest.raises(SystemExit) as ended:
         main.run()
     assert ended.value.code == 2
-    assert expected in capsys.readouterr().err.replace("\n", " ")
+    said = re.sub(r"[\s│]+", " ", capsys.readouterr().err)  # without the frame that typer draws
+    assert expected in said
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]

@@ -16,6 +16,7 @@ TINY = [
     "--preset", "default", "-n", "8", "--elements", "Na,Mg,Cl,F", "--k", "2", "--max-atoms", "5",
     "--seed", "1",
     "--set", "grpo.group_size=8", "--set", "relax.max_steps=3", "--set", "run.workers=1", "--finds", "2",
+    "--verify", "0",
 ]  # fmt: skip
 
 

@@ -120,3 +120,11 @@ def test_a_candidate_that_is_no_crystal_is_never_the_lowest() -> None:
 def test_without_an_energy_the_first_candidate_is_taken() -> None:
     few = realise_block(Scatter(), CELLS, seed=3, block=2, query="cell", lowest=Lowest(Morse(), 3))
     np.testing.assert_array_equal(few.crystals.frac, block(Scatter()).crystals.frac)
+
+
+def test_candidates_that_are_chosen_after_some_steps_are_given_as_made() -> None:
+    lowest = Lowest(EVERYWHERE, 3, ((1, 2), (3, 1)))
+    found = realise_block(Scatter(), CELLS, seed=3, block=2, query="cell", lowest=lowest)
+    made = Scatter().sample(CELLS, 3, seed=3, stream=("evaluate", 2))
+    for i, crystal in enumerate(found.crystals):
+        assert any(np.array_equal(crystal.frac, made[3 * i + draw].frac) for draw in range(3))

@@ -290,3 +290,12 @@ def test_one_rule_for_how_many() -> None:
     assert isinstance(make_executor("processes", workers=1), Processes)
     with pytest.raises(InputError, match="did you mean 'processes'"):
         make_executor("process")
+
+
+def test_cpu_seconds_of_other_processes_are_counted(pool: Processes) -> None:
+    before = pool.cpu_elsewhere
+    pool.results(tasks.burn, [0.05, 0.05])
+    assert pool.cpu_elsewhere - before >= 0.1
+    inline = Inline()
+    inline.results(tasks.burn, [0.01])
+    assert inline.cpu_elsewhere == 0.0  # it is in this process's own

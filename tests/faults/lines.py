@@ -356,7 +356,7 @@ def _options() -> list[Line]:
         Line("config", "search --out new --config c.yaml", "pipe|file", lambda w: os.mkfifo(w / "c.yaml")),
         Line("config", new + " --set 'grpo.group_size=" + "[" * 2000 + "'", "nested|readable|deep"),
         Line("config", "search --out new --set x", "section.name"),
-        Line("source", "evaluate formulas:x.txt --out e", "1 (failed|unreadable)", text("x.txt", b"\x00\xff\n"), fine=True),
+        Line("source", "evaluate formulas:x.txt --out e", "0 with a crystal", text("x.txt", b"\x00\xff\n"), fine=True),
         Line("source", "evaluate formulas:pipe --out e", "pipe|file", lambda w: os.mkfifo(w / "pipe")),
         Line("source", "evaluate /dev/zero --out e", "1 (failed|unreadable)|device", fine=True),
         Line("ledger url", "report postgresql://nobody@localhost:1/x", "database|connect|driver"),

@@ -1,4 +1,4 @@
-"""The suite of bad days can fail: what it looks for is seen when it is there. `make faults` runs the suite."""
+"""The suite of bad days can fail: what it looks for is seen when it is there. `make faults` runs it."""
 
 import sys
 from pathlib import Path

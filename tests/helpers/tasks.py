@@ -64,3 +64,11 @@ def threads(_: int) -> int:
 
 def unsendable(_: int) -> object:
     return lambda: None
+
+
+def burn(seconds: float) -> float:
+    """Spends this much CPU time."""
+    began = time.process_time()
+    while time.process_time() - began < seconds:
+        pass
+    return seconds

@@ -135,3 +135,22 @@ def test_wrong_input_is_refused() -> None:
 def test_no_candidates() -> None:
     hull = Hull(Phases.from_formulas(["Na"], [0.0]), IDENTITY)
     assert hull.energy_above_hull([], np.zeros(0)).shape == (0,)
+
+
+def test_a_system_alone_and_a_hull_without_some() -> None:
+    formulas = ["Li", "O2", "Na", "Li2O", "LiO2", "Na2O", "LiNaO2", "LiNaO"]
+    energies = np.array([0, 0, 0, -2.0, -0.9, -1.4, -1.3, -1.75])
+    hull = Hull(Phases.from_formulas(formulas, energies), HullIdentity("x"), hypothetical=[7])
+    lithium = hull.within([3, 8])
+    assert sorted(lithium.index.phases.formula(i) for i in range(len(lithium.index.phases))) == sorted(
+        ["Li", "O2", "Li2O", "LiO2"]
+    )
+    asked = ["Li3O2", "LiO"]
+    np.testing.assert_allclose(lithium.hull_energy(asked), hull.hull_energy(asked))
+    fewer = hull.without(["Li4O2", "Na2O"])
+    expected = Hull(Phases.from_formulas(formulas, energies), HullIdentity("x")).index.phases
+    kept = [i for i, f in enumerate(formulas) if f not in ("Li2O", "Na2O")]
+    np.testing.assert_array_equal(fewer.index.phases.energies, expected.energies[kept])
+    for part in (hull.within([3, 8, 11]), fewer):  # what is hypothetical competes with others only
+        assert part.hull_energy(["LiNaO"])[0] > -1.75
+        assert part.decomposition("Li2NaO2") is not None

@@ -8,7 +8,7 @@ from pymatgen.analysis.structure_matcher import StructureMatcher
 
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
-from anchor.priors.base import Prior
+from anchor.priors.base import Prior, Sampled
 from anchor.priors.match_rate import displacement, held_out, measure
 from anchor.priors.templates import TemplatePrior
 
@@ -85,3 +85,18 @@ def test_bad_requests(truth):
         measure(Oracle(truth, {0}), truth, 0)
     with pytest.raises(InputError, match="no split"):
         held_out("tset")
+
+
+def test_what_nobody_made_stays_in_the_denominator(truth):
+    class Silent(Oracle):
+        def draw(self, requests):
+            made = super().draw(requests)
+            kept = [i for i, request in enumerate(requests) if request.draw == 0]
+            missing = dict.fromkeys(set(range(len(requests))) - set(kept), "no more")
+            return Sampled(made[kept], np.array(kept), [self.name] * len(kept), missing)
+
+    summary = measure(Silent(truth, {0}), truth, 2).summary()
+    assert (summary["missing"], summary["match_rate"], summary["fallbacks"]) == (len(truth), 1.0, 0)
+    assert summary["valid"] == 0.5
+    none = measure(Silent(truth, set()), truth, 2).summary()
+    assert none["match_rate"] == 0

@@ -105,3 +105,17 @@ def test_a_worker_with_other_weights_refuses() -> None:
     potential.checkpoint_hash = "another"
     with pytest.raises(AnchorError, match="mattersim-1m: other weights"):
         Relaxer(potential, workers=2)(salts(), **SETTINGS)
+
+
+def test_forces_of_many_crystals_part_by_part() -> None:
+    crystals = salts()[:10]
+    potential = load_potential("mattersim-1m")
+    whole = potential.evaluate(crystals)
+    here = Relaxer(potential).evaluate(crystals)
+    np.testing.assert_allclose(here.forces, whole.forces, atol=1e-5)
+    np.testing.assert_allclose(here.energy, whole.energy, atol=1e-4)
+    assert here.stress.shape == (10, 3, 3)
+    with Processes(workers=2, threads=1) as executor:
+        elsewhere = Relaxer(potential, executor=executor).evaluate(crystals)
+    np.testing.assert_array_equal(elsewhere.forces, here.forces)
+    assert Relaxer(potential).evaluate(Crystals.empty()).forces.shape == (0, 3)

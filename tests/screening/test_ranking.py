@@ -74,7 +74,7 @@ def test_ceilings_leave_formulas_out(estimate: FreeEstimate) -> None:
     elements = (*FEW, "K", "Ca", "Y", "Zr", "Al", "F")
     limits = Limits.from_config(ActionSpace(elements=elements, k=(2, 3), max_atoms=6))
     few, all_of_them = rank(estimate, limits, 20), rank(estimate, limits, 100_000)
-    assert few.estimated < all_of_them.estimated / 2
+    assert few.estimated < 0.75 * all_of_them.estimated
     assert few.metastable.tolist() == all_of_them.metastable[:20].tolist()
     assert all_of_them.exhausted
     assert len(all_of_them) + all_of_them.known == sum(all_of_them.listed.values())
@@ -83,11 +83,15 @@ def test_ceilings_leave_formulas_out(estimate: FreeEstimate) -> None:
 def test_quaternaries_within_reach_are_the_best_of_all(
     estimate: FreeEstimate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same whether all are listed or only those near a known crystal."""
+    """Those near a known crystal come in the order they have among all; that others are missing is said."""
     limits = Limits.from_config(ActionSpace(elements=("Li", "Na", "Ca", "Fe", "P", "O"), k=(4,)))
-    listed = rank(estimate, limits, 30)
+    listed = rank(estimate, limits, 60)
     monkeypatch.setattr(ranking, "FEW_ELEMENTS", 0)
-    reached = rank(estimate, limits, 30)
+    reached = rank(estimate, limits, 60)
+    near = nearness_of(listed.compositions, estimate.prior, any_units=True).nearest >= ranking.FARTHEST_REACH
+    among_all = np.array(listed.compositions.formulas)[near].tolist()
+    assert reached.compositions.formulas[: len(among_all)] == among_all
+    assert len(among_all) > 0
     assert reached.listed[4] < listed.listed[4]
-    assert not reached.complete or reached.compositions.formulas == listed.compositions.formulas
-    assert reached.compositions.formulas[:10] == listed.compositions.formulas[:10]
+    assert reached.complete <= bool(near.all())
+    assert listed.complete

@@ -15,9 +15,11 @@ from anchor.hull.alex_mp import AlexMPHull
 from anchor.hull.phases import Phases
 from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS
 from anchor.report.html import report_html
+from anchor.search import finds as finds_module
+from anchor.search.campaign import Campaign
 from anchor.search.export import write_finds
-from anchor.search.finds import EACH, Finds, _with_finds, about, choose, choose_known
-from anchor.search.ledger import Ledger, encode_crystal
+from anchor.search.finds import EACH, Finds, _with_finds, about, choose, choose_known, refine
+from anchor.search.ledger import Ledger, decode_crystal, encode_crystal
 from anchor.search.tables import candidates, finds
 
 CRYSTAL = encode_crystal(
@@ -150,3 +152,85 @@ def test_finds_of_others_stay_and_no_formula_leads_out(ledger: Ledger, tmp_path:
         write_finds(found, folder)  # one find less: its file goes, others' do not
     assert sorted(path.name for path in (folder / "finds").iterdir()) == names[:1] + names[2:]
     assert (folder / "finds" / "mine.cif").read_text() == (folder / "finds.csv").read_text() == "mine"
+
+
+def test_finds_are_ordered_by_the_level_that_they_passed(ledger: Ledger, tmp_path: Path) -> None:
+    """What attacks said is shown, a lower crystal takes its place, one on another says nothing."""
+    ledger.store_finds([find(1, -0.4), find(2, -0.2), find(5, -0.1)])
+    rows = {row["candidate"]: row for row in ledger.find_rows()}
+    lower = decode_crystal(rows[2]["crystal"])
+    lower = lower.replace(lattice=lower.lattice * 1.01)
+
+    def verdict(candidate: int, level: int, passed: bool | None, **other: Any) -> dict[str, Any]:
+        origin = decode_crystal(rows[candidate]["crystal"]).hash
+        said = {"reason": f"said at {level}", "evidence": {}, "key": "", "cpu_seconds": 1.0}
+        blank = {"crystal": None, "replaced": None, "origin": origin}
+        return {"candidate": candidate, "level": level, "passed": passed, **said, **blank, **other}
+
+    columns = {ABOVE: -0.25, "spacegroup": "P1", "limit": 0.0}
+    ledger.store_verdicts(
+        [
+            verdict(1, 1, False),
+            verdict(2, 1, True),
+            verdict(2, 2, True, crystal=encode_crystal(lower), replaced=columns),
+            verdict(2, 3, None),
+            verdict(5, 1, True, origin="of another crystal"),
+        ]
+    )
+    found = Finds.read(ledger).finds
+    assert [(row["candidate"], row["level"], row["why"]) for row in found] == [
+        (2, 2, "said at 3"), (5, None, ""), (1, 0, "said at 1"),
+    ]  # fmt: skip
+    assert decode_crystal(found[0]["crystal"]).hash == lower.hash
+    assert (found[0][ABOVE], found[0]["spacegroup"]) == (-0.25, "P1")
+    assert about(found[0]).startswith("failed level 3: said at 3")
+    ledger.store_verdicts([verdict(2, 3, True)])  # made again: the older one is gone
+    counts = Finds.read(ledger).counts()
+    assert (counts["attacked"], counts["verified"]) == (2, 1)
+    with write_finds(Finds.read(ledger), tmp_path).open() as file:
+        assert [(row["level"], row["why"]) for row in csv.DictReader(file)][2] == ("0", "said at 1")
+    page = report_html(ledger)
+    assert "<b>1 of 2</b> that were attacked passed level 3" in page
+    assert "level 3: said at 3" in page
+
+
+def test_a_refinement_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped between two blocks, it ends with the rows of one that was not; nothing is made twice."""
+    overrides = ["run.structures=24", "grpo.group_size=8", "policy.source=neutral", "run.workers=1"]
+    config = load_config(overrides=overrides).config
+    monkeypatch.setattr(finds_module, "BLOCK", 8)
+    campaign = Campaign.start(config, tmp_path / "run")
+    campaign.run()
+
+    def rows() -> list[dict[str, Any]]:
+        return [*campaign.ledger.find_rows(), *campaign.ledger.find_rows(known=True)]
+
+    refine(campaign, 20, max_steps=3)
+    whole = rows()
+    assert len({row["candidate"] // 8 for row in whole}) > 1, "one block shows nothing"
+    campaign.ledger.store_finds([])
+
+    class Stop(Exception):
+        pass
+
+    def stop(_done: int, _of: int) -> None:
+        raise Stop
+
+    with pytest.raises(Stop):
+        refine(campaign, 20, max_steps=3, on_progress=stop)
+    assert 0 < len(rows()) < len(whole)
+    made: list[int] = []
+    original = finds_module._refined
+
+    def watched(which: Campaign, chosen: list[dict[str, Any]], max_steps: int) -> list[dict[str, Any]]:
+        made.extend(row["id"] for row in chosen)
+        return original(which, chosen, max_steps)
+
+    monkeypatch.setattr(finds_module, "_refined", watched)
+    before = {row["candidate"] for row in rows()}
+    refine(campaign, 20, max_steps=3)
+    assert rows() == whole
+    assert made
+    assert not before & set(made)
+    refine(campaign, 1, max_steps=3)
+    assert len(rows()) < len(whole), "fewer are asked for: the others go"

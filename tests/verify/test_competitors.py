@@ -41,9 +41,8 @@ def context_without(judge: Judge, *hidden: str) -> Context:
         databases[name] = replace(database, dft=union, potential=union, union=union)
     identity = replace(whole.identity, reference_hash=f"without {hidden}")
     hull = PotentialHull(databases, identity)
-    context = Context(replace(judge, hull=hull), hull, load_reference(), Inline())
-    context._others[SECOND] = context.judge
-    return context
+    own = replace(judge, hull=hull)
+    return Context(own, hull, load_reference(), Inline(), others={SECOND: own})
 
 
 def known(formula: str, context: Context) -> Claim:
@@ -100,7 +99,6 @@ def test_competitors_of_one_claim_join_for_all(hole: Context, prior: Prior, tmp_
     assert verdict.passed
     assert "Zr3Ga2" not in {one["formula"] for one in verdict.evidence["asked"]}
     together = replace(hole, claims=(claim, deep))
-    together._others[SECOND] = hole.judge
     (verdict,) = Competitors(prior=prior, folder=tmp_path).attack([deep], together)
     assert verdict.passed
     assert "Zr3Ga2" in {one["formula"] for one in verdict.evidence["asked"]}

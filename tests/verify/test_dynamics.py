@@ -112,3 +112,13 @@ def test_what_heat_carries_away_does_not_stay(context: Context, monkeypatch: pyt
     heated = Heating(picoseconds=0.2)(cubic.crystal, cubic.energy, context, stream=("copper",))
     assert not heated.stays
     assert heated.gain > 0.05
+
+
+def test_without_phonopy_the_level_says_how_to_get_it(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dynamics, "find_spec", lambda _: None)
+    salt = Claim("salt", Crystals.from_atoms(bulk("NaCl", "rocksalt", 5.64)), 0.0, {"union": 0.0})
+    (verdict,) = Dynamics().attack([salt], context)
+    assert verdict.passed is None
+    assert "anchor-crystals[verify]" in verdict.reason

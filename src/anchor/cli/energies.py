@@ -174,6 +174,12 @@ def fill(
             "searchable elements, and ternaries of what the policy proposes."
         ),
     ] = None,
+    listed: Annotated[
+        bool,
+        typer.Option(
+            "--listed", help="Instead: stable binaries that a database lists without a crystal being here."
+        ),
+    ] = False,
     policy: Annotated[str, typer.Option(help="Whose proposals say which ternaries matter.")] = "default",
     draws: Annotated[int, typer.Option(help="Proposals of the policy.")] = 2000,
     second: Annotated[
@@ -203,12 +209,13 @@ def fill(
     from anchor.paths import BUNDLED, cache_dir
 
     symbols = None if elements is None else tuple(s.strip() for s in elements.split(",") if s.strip())
-    name = "-".join(["fill", potential, *(symbols or ())])
+    name = "-".join(["fill", potential, *(["listed"] if listed else []), *(symbols or ())])
     card = run_fill(
         potential,
         folder=out or Path("runs") / name,
         target=BUNDLED if bundle else cache_dir(),
         elements=symbols,
+        listed=listed,
         policy=policy,
         draws=draws,
         second=second,

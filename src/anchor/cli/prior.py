@@ -70,7 +70,13 @@ def sample(
     if out is not None:
         check_place(out, overwrite=overwrite)
     model = load_prior(prior, device=device, **dict(prior_train.as_settings(options)))
-    crystals = model.sample(formula, n, seed=seed, units=z)
+    made = model.realise(formula, n, seed=seed, units=z)
+    if not len(made.crystals):
+        made.complete()  # says why
+    for why in dict.fromkeys(made.missing.values()):
+        count = list(made.missing.values()).count(why)
+        typer.echo(f"{count} of {n} crystals are missing: {why}", err=True)
+    crystals = made.crystals
     names = [f"{formula}-{i}" for i, formula in enumerate(crystals.formulas)]
     energies: list[dict[str, Any]] = [{} for _ in names]
     if relax is not None:
@@ -252,7 +258,7 @@ def _cells(rates: dict[str, Any]) -> list[str]:
         f"{rates['match_rate_first_sample']:.1%}",
         "" if rates["rmse"] is None else f"{rates['rmse']:.3f}",
         f"{rates['valid']:.1%}",
-        f"{rates['volume_error_median']:.1%}",
+        "" if rates["volume_error_median"] is None else f"{rates['volume_error_median']:.1%}",
     ]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anchor.cli.common import JsonFlag, Seed, emit, print_table
-from anchor.errors import InputError
+from anchor.errors import AnchorError, InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +35,8 @@ VerifyCount = Annotated[
     int,
     typer.Option("--verify", min=0, help="Best finds to attack up to other potentials; more: anchor verify."),
 ]
+MANY_FINDS = 50
+"""Finds beyond which their relaxation says how far it is."""
 MOST = 100_000_000
 """Structures of a campaign, as in the configuration."""
 FindsCount = Annotated[
@@ -190,9 +192,8 @@ def _run(
 ) -> None:
     """Run, refine the finds, attack them, write files, say what came out."""
     from anchor.cli.live import LiveView
+    from anchor.cli.verify import write_files
     from anchor.outcomes.tally import TALLY_COLUMNS, Tally
-    from anchor.report.html import write_report
-    from anchor.search.export import write_outputs
     from anchor.search.finds import Finds, refine
     from anchor.search.loggers import METRICS, jsonl_logger, make_loggers
     from anchor.writing import OwnFiles
@@ -232,12 +233,17 @@ def _run(
         _say(f"stopped after {campaign.structures} of {budget} structures; go on with: {again}", json)
     if finds:
         _say("relaxing the best finds with the cell free …", json)
-    found = refine(campaign, finds) if finds else Finds([], [], [])
+
+    def relaxed(done: int, of: int) -> None:
+        if of > MANY_FINDS:
+            _say(f"relaxed {done} of {of} finds", json)
+
+    found = refine(campaign, finds, on_progress=relaxed) if finds else Finds([], [], [])
+    files = write_files(campaign.ledger, folder, found)
     if verify and any(found.groups().values()):
         _say(f"attacking the best {min(verify, len(found.finds))} finds …", json)
         found = _attacked(campaign, verify, json)
-    files = write_outputs(campaign.ledger, folder, found)
-    files["report"] = write_report(campaign.ledger, folder / "report.html", own=True)
+        files = write_files(campaign.ledger, folder, found)
     if json:
         emit(
             {
@@ -270,8 +276,11 @@ def _attacked(campaign: Campaign, most: int, json: bool) -> Finds:
     from anchor.verify.stores import LedgerStore
 
     judge, ledger = campaign.environment.judge, campaign.ledger
-    context = campaign_context(ledger, judge.relaxer.executor, judge=judge)
-    attack(context, LedgerStore(ledger), load_levels(VERIFIED), top=most, json=json)
+    try:
+        context = campaign_context(ledger, judge.relaxer.executor, judge=judge)
+        attack(context, LedgerStore(ledger), load_levels(VERIFIED), top=most, json=json)
+    except AnchorError as error:  # no hulls of this potential, for instance: the finds stay what they are
+        _say(f"the finds could not be attacked: {error}", json)
     return Finds.read(ledger)
 
 

@@ -13,6 +13,7 @@ from anchor.errors import InputError
 
 if TYPE_CHECKING:
     from anchor.executors import Executor
+    from anchor.search.finds import Finds
     from anchor.search.ledger import Ledger
     from anchor.verify.claims import Context, Level
     from anchor.verify.run import Record
@@ -62,6 +63,7 @@ def verify(
       anchor verify mine.cif --out verdicts
     """
     from anchor.executors import make_executor
+    from anchor.search.finds import Finds
     from anchor.verify.levels import load_levels
     from anchor.verify.retention import as_plain, in_words, retention
 
@@ -69,9 +71,10 @@ def verify(
     with make_executor(workers=workers) as executor:
         context, store, ledger = _claims(what, which, out, potential, seed, executor)
         records = attack(context, store, levels, top=top, json=json)
-    if ledger is not None and which == "finds":
-        _write_again(ledger, what[0])
-    rows = retention(records, levels)
+    if ledger is not None and which == "finds" and Path(what[0]).is_dir():
+        write_files(ledger, Path(what[0]), Finds.read(ledger))
+    new = [record for record in records if not record.claim.known_in]
+    rows = retention(new, levels)
     records = sorted(records, key=lambda r: (-r.level, r.now.above_hull, r.claim.id))
     if json:
         emit({"claims": [_plain(record) for record in records], "levels": as_plain(rows)})
@@ -84,9 +87,11 @@ def verify(
             [r.level, r.name, r.attacked, r.passed, r.failed, r.untried, r.replaced, f"{r.cpu_seconds:.1f}"]
             for r in rows
         ),
-        title="retention",
+        title="retention of new formulas",
     )
-    typer.echo("\n" + "\n".join(in_words(records, rows)))
+    if len(new) < len(records):
+        typer.echo(f"\n{len(records) - len(new)} rediscoveries are not counted")
+    typer.echo("\n".join(in_words(new, rows)))
 
 
 def _claims(
@@ -96,6 +101,7 @@ def _claims(
     from anchor.search.ledger import Ledger
     from anchor.verify.intake import campaign_context, files_context
     from anchor.verify.stores import FolderStore, LedgerStore
+    from anchor.writing import check_place
 
     if is_campaign(what[0]):
         if len(what) > 1:
@@ -109,9 +115,9 @@ def _claims(
                 "run it longer; finds are refined at the end of anchor search and anchor resume",
             )
         return context, LedgerStore(ledger), ledger
-    files = [Path(name) for name in what]
-    context = files_context(files, executor, potential=potential, seed=seed)
-    return context, FolderStore(out or Path("verdicts")), None
+    place = check_place(out or Path("verdicts"), folder=True)
+    context = files_context([Path(name) for name in what], executor, potential=potential, seed=seed)
+    return context, FolderStore(place), None
 
 
 def is_campaign(place: str) -> bool:
@@ -189,13 +195,11 @@ def _plain(record: Record) -> dict[str, Any]:
     }
 
 
-def _write_again(ledger: Ledger, place: str) -> None:
-    """Finds, table and report of a campaign's folder with the new verdicts."""
+def write_files(ledger: Ledger, folder: Path, found: Finds) -> dict[str, Path]:
+    """Finds, their table, metrics and report of a campaign in its folder; returns the places."""
     from anchor.report.html import write_report
     from anchor.search.export import write_outputs
-    from anchor.search.finds import Finds
 
-    folder = Path(place)
-    if folder.is_dir():
-        write_outputs(ledger, folder, Finds.read(ledger))
-        write_report(ledger, folder / "report.html")
+    files = write_outputs(ledger, folder, found)
+    files["report"] = write_report(ledger, folder / "report.html", own=True)
+    return files

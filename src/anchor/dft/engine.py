@@ -84,7 +84,7 @@ class Calculator:
             self.on_progress(f"DFT {i}/{len(missing)}: {job.text}, about {job.cost:.0f} s of CPU time")
             found[job.hash] = energy = self.calculate(job)
             self.on_progress(f"  {energy.text}, {energy.about.get('cpu_seconds', '?')} s")
-        return [energy for job in jobs if (energy := found[job.hash]) is not None]
+        return [one for job in jobs if (one := found[job.hash]) is not None]
 
     def calculate(self, job: Job) -> Energy:
         """Run one job now, whatever is known, and write down what came of it."""

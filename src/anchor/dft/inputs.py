@@ -14,6 +14,7 @@ from anchor.dft.datasets import TAG, arguments
 from anchor.dft.engine import SCRIPT
 from anchor.dft.jobs import Job
 from anchor.errors import InputError
+from anchor.writing import OwnFiles, safe_name
 
 Code = Literal["vasp", "qe", "gpaw"]
 VASP_CUTOFF = 520.0
@@ -43,13 +44,14 @@ def write_inputs(jobs: Sequence[tuple[str, Job]], code: Code, out: Path) -> list
     """
     folders = []
     for name, job in jobs:
-        folder = out / name
+        folder = out / safe_name(name)
         if folder.exists():
             raise InputError(f"{folder} is there already", "give another --out, or remove it")
         folder.mkdir(parents=True)
         {"vasp": _vasp, "qe": _qe, "gpaw": _gpaw}[code](job, folder)
         folders.append(folder)
-    (out / "README.txt").write_text(_readme(jobs, code), encoding="utf-8")
+    own = OwnFiles(out)
+    own.put({own.name_for("README.txt"): _readme(jobs, code)})
     return folders
 
 

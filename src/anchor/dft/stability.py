@@ -184,7 +184,7 @@ class Stability:
         phases = {phase.formula: phase for phase in self.phases(crystal)}
         products = list(phases)
         for name, mixture in mixtures.items():
-            have = [f for f in products if phases[f].crystal is not None]
+            have = [f for f, phase in phases.items() if phase.crystal is not None]
             absent = [f for f in mixture.formulas if f not in have]
             phases |= {f: self.library(f) for f in self._helpers(name, absent, have, products)}
         crystals = {f: phase.crystal for f, phase in phases.items() if phase.crystal is not None}

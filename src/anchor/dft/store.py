@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from anchor.dft.jobs import Job
+from anchor.dft.rules import VERSION
 from anchor.paths import BUNDLED, cache_dir
 from anchor.weights import write_json
 
 SHIPPED = BUNDLED / "dft" / "energies.json"
 """Energies of known phases and of the finds in the docs: hash of the job → energy and what it is of."""
+SHIPPED_ABOUT = ("code", "cpu_seconds", "moment_mub")
 DONE = "done"
-FINAL = frozenset((DONE, "no data set"))
-"""Statuses that another try does not change; others are tried again."""
 
 
 @dataclass(frozen=True)
@@ -68,16 +68,21 @@ class Store:
         return self.folder / f"{job.hash}.json"
 
     def get(self, job: Job) -> Energy | None:
-        """The energy of a job, if it is known, or why it never will be."""
+        """The energy of a job, if it is known; what failed is not, and is tried again."""
         path = self.path(job)
         if path.exists():
             found = Energy(**{**json.loads(path.read_text(encoding="utf-8"))["result"], "source": "cache"})
-            if found.status in FINAL:
+            if found.status == DONE:
                 return found
         if row := self._shipped.get(job.hash):
-            about = {key: row[key] for key in ("code", "cpu_seconds", "moment_mub") if key in row}
+            about = {key: value for key, value in row.items() if key in SHIPPED_ABOUT}
             return Energy(DONE, "", row["energy_ev"], len(job.numbers), about, "shipped")
         return None
+
+    def jobs(self) -> Iterator[Job]:
+        """All that the user's folder has a result of."""
+        for path in sorted(self.folder.glob("*.json")):
+            yield Job.from_dict(json.loads(path.read_text(encoding="utf-8"))["job"])
 
     def put(self, job: Job, energy: Energy) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -89,24 +94,21 @@ def _shipped(path: Path) -> dict[str, dict[str, Any]]:
     return json.loads(path.read_text(encoding="utf-8"))["energies"] if path.exists() else {}
 
 
-def ship(jobs: Iterable[Job], store: Store, path: Path = SHIPPED) -> int:
-    """Write the energies of these jobs that are known into the package; returns how many."""
-    rows: dict[str, dict[str, Any]] = {}
-    for job in jobs:
+def ship(store: Store, path: Path = SHIPPED) -> int:
+    """Write the energies of a user's folder into the package, beside those there; returns how many."""
+    rows = dict(_shipped(path))
+    for job in store.jobs():
         found = store.get(job)
-        if found is not None and found.status == DONE and found.energy is not None:
-            about = {key: found.about[key] for key in ("code", "cpu_seconds") if key in found.about}
-            if job.magnetic:
-                about["moment_mub"] = found.about.get("moment_mub")
+        if job.version == VERSION and found is not None and found.energy is not None:
+            about = {key: value for key, value in found.about.items() if key in SHIPPED_ABOUT and value}
             rows[job.hash] = {"what": job.text, "energy_ev": round(found.energy, 6), **about}
     path.parent.mkdir(parents=True, exist_ok=True)
-    ordered = dict(sorted(rows.items(), key=lambda item: (item[1]["what"], item[0])))
     write_json(
         path,
         {
             "what": "PBE energies of cells, eV, by the hash of their job (anchor.dft.jobs.Job)",
             "command": "python benchmarks/dft.py ship",
-            "energies": ordered,
+            "energies": dict(sorted(rows.items(), key=lambda item: (item[1]["what"], item[0]))),
         },
     )
     _shipped.cache_clear()

@@ -20,7 +20,7 @@ from anchor.filling.effect import effect
 from anchor.filling.guards import AGREES_WITHIN, DATABASES, DEEP, VOLUME_TAIL
 from anchor.filling.joining import join
 from anchor.filling.make import CANDIDATES, CHUNK, RELAXING, Arrays, Maker, Run
-from anchor.filling.wanted import BINARY_SHARE, LIKELY, TERNARY_SHARE, wanted
+from anchor.filling.wanted import BINARY_SHARE, LIKELY, TERNARY_SHARE, wanted, without_crystal
 from anchor.hull.filling import filling_path, save_filling
 from anchor.hull.merit import NEAR
 from anchor.search.policies import load_trained
@@ -32,6 +32,7 @@ def fill(
     folder: Path,
     target: Path,
     elements: Sequence[str] | None = None,
+    listed: bool = False,
     policy: str = "default",
     draws: int = 2000,
     second: str = "sevennet-0",
@@ -48,6 +49,7 @@ def fill(
         target: The package's or the cache folder.
         elements: Only their binaries and ternaries; None: all searchable ones' binaries, and the ternaries
             that the policy proposes.
+        listed: Instead, the stable binaries that a database lists and of which the reference has no crystal.
         policy, draws: Who proposes ternary systems, and how many compositions it is asked for.
         second: Potential that has to agree with what lowers a hull by much.
         time_limit_s: Stop after the chunk that passes it.
@@ -68,6 +70,8 @@ def fill(
 
         def formulas() -> list[str]:
             on_progress("choosing formulas (about a minute)")
+            if listed:
+                return without_crystal(elements or searchable)
             if elements is not None:
                 return wanted(elements, combinations(elements, 3))
             return wanted(searchable, ternary_systems(load_trained(policy).draw(draws, seed=seed)))
@@ -81,7 +85,8 @@ def fill(
             "hull_hash": hull.identity.hash,
             "prior": {"name": maker.prior.name, "hash": maker.prior.hash},
             "elements": None if elements is None else list(elements),
-            "policy": None if elements is not None else {"name": policy, "draws": draws},
+            "policy": None if elements is not None or listed else {"name": policy, "draws": draws},
+            **({"listed": True} if listed else {}),
             "seed": seed,
             "chunk": CHUNK,
             "candidates": CANDIDATES,
@@ -96,10 +101,11 @@ def fill(
     names, made = run.made()
     identity = {key: str(plan[key]) for key in ("potential", "checkpoint_hash", "reference_hash")}
     filling, counts = join(names, made, identity=identity, second=second)
-    path = filling_path(potential, target)
+    path = filling_path(potential, target, "listed" if listed else "filled")
+    which = "listed phases without a crystal in the reference" if listed else "phases that no database lists"
     card = {
-        "what": "phases that no database lists, made under the potential as competitors on its hulls",
-        "command": "anchor energies fill",
+        "what": f"{which}, made under the potential as competitors on its hulls",
+        "command": "anchor energies fill" + (" --listed" if listed else ""),
         "anchor": anchor.__version__,
         **plan,
         "thresholds": {

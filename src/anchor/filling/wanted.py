@@ -86,6 +86,25 @@ def absent(compositions: Compositions) -> Compositions:
     return compositions[np.array([f not in listed for f in compositions.formulas], dtype=bool)]
 
 
+def without_crystal(elements: Collection[str]) -> list[str]:
+    """Binaries of these elements that are stable in a database and have no crystal in the reference.
+
+    Nothing here can tell whether the listed energy is that of the right structure. In order of the databases'
+    lists, each formula once.
+    """
+    have, allowed = set(load_reference().formulas.tolist()), {NUMBER[symbol] for symbol in elements}
+    found: dict[str, None] = {}
+    for hull, numbers, counts in _listed():
+        rows = np.flatnonzero((np.count_nonzero(numbers, axis=1) == 2) & (counts.sum(axis=1) <= MAX_ATOMS))
+        inside = np.isin(numbers[rows], [0, *allowed]).all(axis=1)
+        rows = rows[inside]
+        compounds = Compositions.from_padded(numbers[rows], counts[rows])
+        above = hull.energy_above_hull(compounds.amounts, hull.index.phases.energies[rows])
+        stable = zip(compounds.formulas, above < ON_HULL, strict=True)
+        found |= dict.fromkeys(formula for formula, on in stable if on and formula not in have)
+    return list(found)
+
+
 def chances(compositions: Compositions) -> NDArray[np.float64]:
     """Probability of being a compound near the hull, before any crystal is made.  # [n]
 

@@ -54,6 +54,27 @@ class Sampled:
         missing = {request: why for request, why in self.missing.items() if request // n in items}
         return Sampled(self.crystals[kept], self.request[kept], [self.made_by[i] for i in kept], missing)
 
+    @classmethod
+    def gather(cls, made: Mapping[int, tuple[Crystals, str]], missing: Mapping[int, str]) -> Sampled:
+        """From a crystal (a batch of one) and its maker for each request that has one."""
+        order = sorted(made)
+        return cls(
+            Crystals.concatenate(made[i][0] for i in order),
+            np.array(order, dtype=np.int64),
+            [made[i][1] for i in order],
+            dict(missing),
+        )
+
+    def filled(self, requests: Sequence[Request], other: Prior) -> Sampled:
+        """What is missing, answered by another prior as far as it can."""
+        waiting = sorted(self.missing)
+        answer = other.answer([requests[i] for i in waiting])
+        made = dict(zip(self.request.tolist(), zip(self.crystals, self.made_by, strict=True), strict=True))
+        late = zip(answer.crystals, answer.made_by, strict=True)
+        made |= {waiting[k]: one for k, one in zip(answer.request.tolist(), late, strict=True)}
+        missing = {waiting[k]: f"{self.missing[waiting[k]]}; {why}" for k, why in answer.missing.items()}
+        return Sampled.gather(made, missing)
+
     def complete(self) -> Crystals:
         """The crystals, one for every request.
 
@@ -96,6 +117,11 @@ class Prior(ABC):
     proposals: int = 1
     rounds: Rounds = ((0, 1),)
 
+    @property
+    def makers(self) -> frozenset[str]:
+        """Names in `made_by` that are no fallback."""
+        return frozenset({self.name})
+
     @abstractmethod
     def draw(self, requests: Sequence[Request]) -> Crystals | Sampled:
         """One crystal per request, in order; atoms in any order within a crystal.
@@ -129,7 +155,7 @@ class Prior(ABC):
         stream: Sequence[str | int] = (),
         units: int | None = None,
         cell: Literal["given", "free"] | None = None,
-        first: Sequence[int] | None = None,
+        first: Sequence[tuple[str, int]] | None = None,
     ) -> Sampled:
         """n crystals per composition: all of the first composition, then all of the second, …
 
@@ -141,7 +167,8 @@ class Prior(ABC):
             units: Formula units per cell, for every composition.
             cell: "given": exactly the atoms as written; "free": the number of formula units is chosen. By
                 default formulas (text) are free and compositions are given.
-            first: Number of the first draw of each composition, if not 0: a prior that ranks goes on there.
+            first: Name of each composition in its random stream and number of its first draw, by default its
+                position and 0. Asked again under the same name with later draws, a prior goes on.
 
         Raises:
             InputError: An element the prior does not know, or more atoms than it can place.
@@ -154,9 +181,9 @@ class Prior(ABC):
             free = isinstance(item, str) if cell is None else cell == "free"
             composition, chosen = _cell(_composition(item), units, free=free)
             self._refuse_unknown(composition, chosen)
-            start = 0 if first is None else first[position]
+            name, start = (position, 0) if first is None else first[position]
             for draw in range(start, start + n):
-                request = Request(composition, chosen, draw, seed, (*stream, position))
+                request = Request(composition, chosen, draw, seed, (*stream, name))
                 if chosen is None and not self.chooses_units:
                     request = with_units(request, self.max_atoms)
                 requests.append(request)

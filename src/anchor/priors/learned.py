@@ -98,18 +98,10 @@ class LearnedPrior(Prior):
                 made.update({i: (crystals[k], self.name) for k, i in enumerate(chunk) if usable[k]})
             waiting = [i for i in waiting if i not in made]
         missing = dict.fromkeys(waiting, f"'{self.name}' gave no usable cell in {ATTEMPTS} attempts")
-        if waiting and self.fallback != "none":
-            other = load_prior(self.fallback).answer([requests[i] for i in waiting])
-            answers = zip(other.request.tolist(), other.crystals, other.made_by, strict=True)
-            made.update({waiting[k]: (crystal, name) for k, crystal, name in answers})
-            missing = {waiting[k]: f"{missing[waiting[k]]}; {why}" for k, why in other.missing.items()}
-        order = sorted(made)
-        return Sampled(
-            Crystals.concatenate(made[i][0] for i in order),
-            np.array(order, dtype=np.int64),
-            [made[i][1] for i in order],
-            missing,
-        )
+        sampled = Sampled.gather(made, missing)
+        if not missing or self.fallback == "none":
+            return sampled
+        return sampled.filled(requests, load_prior(self.fallback))
 
     def _draw_chunk(self, requests: Sequence[Request], attempt: int) -> Crystals:
         """One crystal per request, all of the same number of atoms."""

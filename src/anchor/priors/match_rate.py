@@ -49,6 +49,8 @@ class Measurement:
         shortest: Shortest interatomic distance of each sample, Å.  # [n, k]
         volume_error: Volume of each sample over the true one, minus 1.  # [n, k]
         seconds: Wall time of sampling all n × k crystals.
+        fallbacks: Samples that another prior made.
+        missing: Samples that nobody made; they match nothing and are not valid.
     """
 
     n_atoms: NDArray[np.int64]
@@ -59,6 +61,7 @@ class Measurement:
     volume_error: NDArray[np.float64]
     seconds: float
     fallbacks: int = 0
+    missing: int = 0
 
     def summary(self) -> dict[str, Any]:
         """All numbers as one document: overall, by atoms, by elements, and for unseen stoichiometries."""
@@ -68,6 +71,7 @@ class Measurement:
             "n": n,
             "k": k,
             "fallbacks": self.fallbacks,
+            "missing": self.missing,
             "crystals_per_second": n * k / self.seconds if self.seconds else None,
             **self._rates(everything),
             "by_atoms": {
@@ -102,7 +106,7 @@ class Measurement:
             "valid": float((self.shortest[chosen] >= SHORTEST_VALID).mean()),
             "shortest_distance_below_1_angstrom": float((self.shortest[chosen] < 1.0).mean()),
             "shortest_distance_median_angstrom": float(np.median(self.shortest[chosen])),
-            "volume_error_median": float(np.median(error)),
+            "volume_error_median": float(np.nanmedian(error)) if np.isfinite(error).any() else None,
         }
 
 
@@ -147,8 +151,10 @@ def measure(
     described = list(anonymous(truth))
     known = training_stoichiometries()
     chunks = [np.arange(i, min(i + _CHUNK, len(truth))) for i in range(0, len(truth), _CHUNK)]
-    displacements, shortest, volume = [], [], []
-    seconds, fallbacks = 0.0, 0
+    displacements: list[NDArray[np.float64]] = []
+    shortest: list[NDArray[np.float64]] = []
+    volume: list[NDArray[np.float64]] = []
+    seconds, fallbacks, missing = 0.0, 0, 0
     with make_executor(workers=workers) as executor:
         for chunk in progress(chunks, len(chunks)):
             true = truth[chunk]
@@ -156,13 +162,19 @@ def measure(
             start = time.perf_counter()
             answer = prior.realise(cells, k, seed=seed, stream=("prior test", int(chunk[0])))
             seconds += time.perf_counter() - start
-            samples = answer.complete()
-            fallbacks += sum(name != prior.name for name in answer.made_by)
-            pairs = [(samples[i], true[i // k]) for i in range(len(samples))]
-            displacements.append(np.array(executor.results(_displacement_of, pairs)).reshape(-1, k))
-            shortest.append(shortest_distances(samples).reshape(-1, k))
-            shortest[-1][samples.volume.reshape(-1, k) < SMALLEST_VALID] = 0.0
-            volume.append((samples.volume / np.repeat(true.volume, k)).reshape(-1, k) - 1)
+            samples, at = answer.crystals, answer.request
+            fallbacks += sum(name not in prior.makers for name in answer.made_by)
+            missing += len(answer.missing)
+            pairs = [(sample, true[i // k]) for sample, i in zip(samples, at.tolist(), strict=True)]
+            nearest = np.where(samples.volume < SMALLEST_VALID, 0.0, shortest_distances(samples))
+            for columns, values, otherwise in (
+                (displacements, np.array(executor.results(_displacement_of, pairs)), np.nan),
+                (shortest, nearest, 0.0),
+                (volume, samples.volume / true.volume[at // k] - 1, np.nan),
+            ):
+                column = np.full(len(true) * k, otherwise)
+                column[at] = values
+                columns.append(column.reshape(-1, k))
     empty = np.zeros((0, k))
     return Measurement(
         truth.counts,
@@ -173,6 +185,7 @@ def measure(
         np.concatenate([empty, *volume]),
         seconds,
         fallbacks,
+        missing,
     )
 
 

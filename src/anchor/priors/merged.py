@@ -80,19 +80,10 @@ class MergedPrior(Prior):
                 missing[i] = (
                     f"'{self.name}' knows {len(found)} crystals of {request.composition} with merged elements"
                 )
-        if missing and self.fallback != "none":
-            waiting = sorted(missing)
-            other = load_prior(self.fallback).answer([requests[i] for i in waiting])
-            for k, crystal, by in zip(other.request.tolist(), other.crystals, other.made_by, strict=True):
-                made[waiting[k]] = (crystal, by)
-            missing = {waiting[k]: f"{missing[waiting[k]]}; {why}" for k, why in other.missing.items()}
-        order = sorted(made)
-        return Sampled(
-            Crystals.concatenate(made[i][0] for i in order),
-            np.array(order, dtype=np.int64),
-            [made[i][1] for i in order],
-            missing,
-        )
+        sampled = Sampled.gather(made, missing)
+        if not missing or self.fallback == "none":
+            return sampled
+        return sampled.filled(requests, load_prior(self.fallback))
 
     def choices(self, composition: Composition, units: int | None, size: int) -> list[Crystals]:
         """At least `size` different crystals, best first, fewer only when there are no more."""

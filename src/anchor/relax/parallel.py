@@ -62,9 +62,14 @@ class Relaxer:
         self.potential = potential
         self._on_cpu = potential.device.type == "cpu"
         self._here = Inline()
-        self.executor = executor or make_executor(workers=workers, threads=threads)
+        self._executor = executor or make_executor(workers=workers, threads=threads)
         dtype = str(potential.dtype).removeprefix("torch.")
         self._state = State(load_again, (potential.name, potential.checkpoint_hash, dtype), here=potential)
+
+    @property
+    def executor(self) -> Executor:
+        """Who does the work: others may share it."""
+        return self._executor
 
     def __call__(self, crystals: Crystals, **settings: Any) -> Timed:
         """`relax_all` of one batch."""
@@ -94,7 +99,7 @@ class Relaxer:
                 ended.append(len(one.value.relaxation))
                 on_progress(sum(ended), sum(map(len, batches)))
 
-        executor = self.executor if self._on_cpu and len(parts) > 1 else self._here
+        executor = self._executor if self._on_cpu and len(parts) > 1 else self._here
         task = partial(timed_relax, **settings)
         done = iter(executor.results(task, parts, state=self._state, on_result=count))
         return [_in_order(hands, [next(done) for _ in hands]) for hands in dealt]

@@ -4,7 +4,7 @@
     order.compositions.formulas[:3]
 
 The order of all searchable elements ships; any other is made in seconds to a minute and kept in the user's
-cache. A longer order begins with every shorter one.
+cache. A longer order begins with every shorter one. `python -m anchor.screening.order` makes what ships.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from anchor.arrays import load_arrays, save_arrays
 from anchor.chemistry.bounds import MAX_ELEMENTS
 from anchor.chemistry.composition import Compositions
 from anchor.chemistry.elements import VOCABULARY
+from anchor.config import Config
+from anchor.hull.references import load_hull
 from anchor.paths import BUNDLED, cache_dir, sha256
 from anchor.policy.constraints import Limits
 from anchor.reading import read_json
@@ -35,8 +37,12 @@ from anchor.writing import replace_file
 
 SHIPPED = BUNDLED / "screening" / "ranking.npz"
 """The best formulas of all searchable elements of the default potential, with a card beside it."""
-SHORTEST = 4096
+SHORTEST = 1024
 """Places of the shortest order that is made; longer ones double it."""
+SMALL = 20_000
+"""Formulas within limits up to which all of them are ranked: it takes seconds."""
+PLACES = 20_000
+"""Of the order that ships."""
 WIDER = 2
 """Formulas ranked for each place: some wait for more of other families."""
 VERSION = 1
@@ -80,19 +86,22 @@ def make_order(
     on_family: Callable[[int, int], object] | None = None,
 ) -> Ranking:
     """At least so many places, or all there are, by ranking as many formulas as the rule asks for."""
-    wider = WIDER
+    n = WIDER * places
     while True:
-        ranking = rank(estimate, limits, wider * places, include_known=include_known, on_family=on_family)
+        ranking = rank(estimate, limits, n, include_known=include_known, on_family=on_family)
+        if not ranking.exhausted and n <= sum(ranking.listed.values()) <= SMALL:
+            n = SMALL + 1
+            continue
         order = diverse_order(
             ranking.compositions,
             len(ranking) if ranking.exhausted else places,
             required=np.flatnonzero(limits.required.cpu().numpy()),
             allowed=limits.n_allowed,
-            exhausted=len(ranking) < wider * places,
+            exhausted=len(ranking) < n,
         )
         if len(order) >= min(places, len(ranking)):
             return ranking[order]
-        wider *= 2
+        n *= 2
 
 
 def order_identity(limits: Limits, *, include_known: bool = False) -> str:
@@ -173,3 +182,25 @@ def _read(path: Path, _changed: int, identity: str) -> Ranking | None:
         complete=card["complete"],
         exhausted=card["exhausted"],
     )
+
+
+# The order that ships
+
+
+def default_limits() -> Limits:
+    """All elements that can be searched with the default potential."""
+    config = Config()
+    searchable = load_hull(config.relax.potential).searchable_elements
+    return Limits.from_config(config.action_space, searchable=searchable)
+
+
+if __name__ == "__main__":
+    began, everything = time.process_time(), default_limits()
+    made = make_order(load_estimate(), everything, PLACES, on_family=lambda *done: print(*done, flush=True))
+    facts = {
+        "what": "unknown charge-neutral formulas in the order in which a screened search proposes them",
+        "command": "python -m anchor.screening.order",
+        "identity": order_identity(everything),
+        "cpu_seconds": round(time.process_time() - began, 1),
+    }
+    save_order(SHIPPED, made[:PLACES], facts)

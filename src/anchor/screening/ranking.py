@@ -18,16 +18,19 @@ from numpy.typing import NDArray
 
 from anchor.chemistry.bounds import MAX_ELEMENTS
 from anchor.chemistry.composition import Compositions
+from anchor.policy.actions import to_actions
 from anchor.policy.constraints import Limits
 from anchor.priors.templates import TemplatePrior
+from anchor.screening.binaries import BinaryHulls
 from anchor.screening.ceiling import Ceiling
 from anchor.screening.estimate import FreeEstimate
 from anchor.screening.families import Formulas, Pool, Stoichiometry, list_family, stoichiometries
 from anchor.screening.nearness import Nearness, nearness_of_family, within_reach
+from anchor.screening.surrogate import member_energies
 
 PROMISING = -3.0
 """Log-weight of the nearest template from which on a formula with everyday charges is estimated at once."""
-FARTHEST_REACH = -7.0
+FARTHEST_REACH = -5.0
 """The same below which quaternaries are not looked for: there are millions."""
 FEW_ELEMENTS = 24
 """Allowed elements up to which all quaternaries are listed, too."""
@@ -95,7 +98,8 @@ def rank(
         include_known: Keep formulas that OQMD, the Materials Project, ICSD, COD or the reference list.
         on_family: Told how many families are done, and of how many.
     """
-    pool, best = Pool.of(limits), _Best(estimate, n, include_known)
+    pool = Pool.of(limits)
+    best = _Best(estimate, pool, n, include_known)
     ratios = [ratio for k in limits.k for ratio in stoichiometries(k)]
     listed = dict.fromkeys(limits.k, 0)
     complete = True
@@ -140,11 +144,12 @@ def _family(
 class _Best:
     """The best n formulas so far, and those that are still to be estimated."""
 
-    def __init__(self, estimate: FreeEstimate, n: int, include_known: bool) -> None:
+    def __init__(self, estimate: FreeEstimate, pool: Pool, n: int, include_known: bool) -> None:
         self.n, self.estimated, self.known = n, 0, 0
         self.found = Ranking(Compositions.from_list([]), *np.zeros((4, 0)))
         self._free, self._ceiling, self._include_known = estimate, Ceiling.of(estimate), include_known
-        self._waiting: list[tuple[Compositions, Nearness]] = []
+        self._binaries = [BinaryHulls(hull, pool.elements) for hull in estimate.hulls]
+        self._waiting: list[tuple[Compositions, Nearness, NDArray[np.float32]]] = []
 
     @property
     def threshold(self) -> float:
@@ -165,22 +170,32 @@ class _Best:
 
     def add(self, formulas: Formulas, near: Nearness, rows: NDArray[np.bool_]) -> None:
         """Formulas to be estimated, at once if there are many."""
-        self._waiting.append((formulas[rows].cells, near[rows]))
-        if sum(len(near) for _, near in self._waiting) >= BLOCK:
+        formulas = formulas[rows]
+        hull = np.stack([binaries.bound(formulas) for binaries in self._binaries], axis=1)
+        self._waiting.append((formulas.cells, near[rows], hull))
+        if sum(len(near) for _, near, _ in self._waiting) >= BLOCK:
             self.estimate_rest()
 
     def estimate_rest(self) -> None:
         """Estimate whoever waits, as far as it can be among the best."""
         if not self._waiting:
             return
-        cells = Compositions.concatenate([cells for cells, _ in self._waiting])
-        near = Nearness.concatenate([near for _, near in self._waiting])
+        cells = Compositions.concatenate([cells for cells, _, _ in self._waiting])
+        near = Nearness.concatenate([near for _, near, _ in self._waiting])
+        hull = np.concatenate([hull for _, _, hull in self._waiting])
         self._waiting = []
-        possible = self._ceiling(cells, near) >= self.threshold - ROUNDING
+        least = self.threshold - ROUNDING
+        if least > 0:
+            rows = np.flatnonzero(self._ceiling(cells, near) >= least)
+            cells, near, hull = cells[rows], near[rows], hull[rows]
+            elements, counts = to_actions(cells)
+            member, fractions = self._free.surrogate.members[:1], counts / counts.sum(axis=1, keepdims=True)
+            above = (member_energies(member, elements, fractions)[0] - hull).min(axis=1)
+            rows = np.flatnonzero(self._ceiling(cells, near, above) >= least)
+            cells, near = cells[rows], near[rows]
         by_system = np.lexsort(np.sort(cells.padded(MAX_ELEMENTS)[0], axis=1).T)
-        rows = by_system[possible[by_system]]
-        for start in range(0, len(rows), CHUNK):
-            part = rows[start : start + CHUNK]
+        for start in range(0, len(by_system), CHUNK):
+            part = by_system[start : start + CHUNK]
             self._estimate(cells[part], near[part])
 
     def _estimate(self, cells: Compositions, near: Nearness) -> None:

@@ -11,7 +11,7 @@ method works, and are no discoveries.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,6 +41,8 @@ VERIFIED = 3
 lists, other structures of the composition, other potentials (`anchor.verify`)."""
 NOT_ATTACKED = 0.5
 """Rank of a find that no level was tried on: behind what passed one, before what failed the first."""
+BLOCK = 256
+"""Candidates that are refined together: neighbours in the ledger."""
 MADE = {"icsd", "cod", "mp", "mp-old"}
 """Sources that make a formula a rediscovery: OQMD's hypothetical compounds do not, and what is among the
 reference crystals was shown to the prior."""
@@ -168,15 +170,61 @@ def _best(campaign: Campaign, which: sa.ColumnElement[bool]) -> list[dict[str, A
     return list(best.values())
 
 
-def refine(campaign: Campaign, most: int = 20, *, max_steps: int = 400) -> Finds:
+def refine(
+    campaign: Campaign,
+    most: int = 20,
+    *,
+    max_steps: int = 400,
+    on_progress: Callable[[int, int], object] = lambda _done, _of: None,
+) -> Finds:
     """Relax the best candidates with the cell free, judge them again and store them.
+
+    Candidates of one block of the ledger are relaxed together and stored at once. A block whose finds are
+    there already is not relaxed again: a long refinement that was stopped goes on, with the same bits.
 
     Args:
         campaign: Whose candidates.
         most: New formulas; rediscoveries come on top, up to a quarter of this.
         max_steps: Of a relaxation.
+        on_progress: Told how many are done, and of how many.
     """
     chosen = [*choose(campaign, most), *choose_known(campaign, -(-most // 4))]
+    blocks: dict[int, list[dict[str, Any]]] = {}
+    for row in sorted(chosen, key=lambda row: row["id"]):
+        blocks.setdefault(row["id"] // BLOCK, []).append(row)
+    ledger, done = campaign.ledger, 0
+    made = _already_made(campaign)
+    for block, rows in blocks.items():
+        if made.get(block) != {row["id"] for row in rows}:
+            ledger.store_finds(_refined(campaign, rows, max_steps), _span(block))
+        done += len(rows)
+        on_progress(done, len(chosen))
+    for block in made.keys() - blocks.keys():
+        ledger.store_finds([], _span(block))
+    stored = [*ledger.find_rows(), *ledger.find_rows(known=True)]
+    above = _with_finds(campaign, [row["formula"] for row in stored], stored)
+    ledger.place_finds({row["candidate"]: e for row, e in zip(stored, above, strict=True)})
+    return Finds.read(ledger)
+
+
+def _span(block: int) -> range:
+    """Candidates of a block."""
+    return range(block * BLOCK, (block + 1) * BLOCK)
+
+
+def _already_made(campaign: Campaign) -> dict[int, set[int]]:
+    """Refined candidates by block; none if potential or hull are no longer those the campaign began with."""
+    then, now = campaign.ledger.identity, campaign.environment.identity()
+    if any(then[part] != now[part] for part in ("potential", "hull")):
+        return {}
+    made: dict[int, set[int]] = {}
+    for candidate in campaign.ledger.refined():
+        made.setdefault(candidate // BLOCK, set()).add(candidate)
+    return made
+
+
+def _refined(campaign: Campaign, chosen: Sequence[dict[str, Any]], max_steps: int) -> list[dict[str, Any]]:
+    """Candidates relaxed with the cell free and judged, as rows of finds."""
     judge = campaign.environment.judge
     assert judge.relaxing is not None, "a campaign relaxes"
     # Free to leave the symmetry that the search may have kept.
@@ -205,11 +253,7 @@ def refine(campaign: Campaign, most: int = 20, *, max_steps: int = 400) -> Finds
                 **_trust(campaign, row["formula"], found[ABOVE], number),
             }
         )
-    formulas = [row["formula"] for row in chosen]
-    for row, above in zip(rows, _with_finds(campaign, formulas, rows), strict=True):
-        row[ABOVE_WITH_FINDS] = above
-    campaign.ledger.store_finds(rows)
-    return Finds.read(campaign.ledger)
+    return rows
 
 
 def _trust(campaign: Campaign, formula: str, above: float | None, number: int) -> dict[str, Any]:

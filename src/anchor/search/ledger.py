@@ -26,7 +26,7 @@ from sqlalchemy.exc import (
 
 from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError, InputError
-from anchor.outcomes.columns import ABOVE
+from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS
 from anchor.paths import alone
 from anchor.search import older
 from anchor.search.tables import campaign, candidates, finds, metadata, states, steps, verdicts
@@ -206,13 +206,29 @@ class Ledger:
             if keep:
                 connection.execute(states.insert(), {"name": str(step["step"]), **latest})
 
-    def store_finds(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Replace the refined finds."""
+    def store_finds(self, rows: Sequence[Mapping[str, Any]], span: range | None = None) -> None:
+        """Replace the refined finds, all or those among a span of candidates."""
         self.require_current()
+        theirs = sa.true() if span is None else finds.c.candidate.between(span.start, span.stop - 1)
         with self._transaction() as connection:
-            connection.execute(finds.delete())
+            connection.execute(finds.delete().where(theirs))
             if rows:
                 connection.execute(finds.insert(), [dict(row) for row in rows])
+
+    def place_finds(self, above: Mapping[int, float | None]) -> None:
+        """Energies above the hull with all finds on it, by candidate, eV/atom."""
+        self.require_current()
+        place = finds.update().where(finds.c.candidate == sa.bindparam("id"))
+        values = [{"id": candidate, "above": energy} for candidate, energy in above.items()]
+        with self._transaction() as connection:
+            if values:
+                connection.execute(place.values({ABOVE_WITH_FINDS: sa.bindparam("above")}), values)
+
+    def refined(self) -> list[int]:
+        """Candidates that are refined, ascending."""
+        query = sa.select(finds.c.candidate).order_by(finds.c.candidate)
+        with self._reading() as connection:
+            return list(connection.execute(query).scalars())
 
     def store_verdicts(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Add verdicts; one of the same candidate and level is replaced."""

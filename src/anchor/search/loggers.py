@@ -27,7 +27,9 @@ def jsonl_logger(ledger: Ledger, path: Path) -> Logger:
     """Writes the stored steps to `path`, then appends every new one as it comes."""
     rows = ledger.step_rows()
     lines = (metrics_line(row["step"], row["structures"], row["metrics"], row["seconds"]) for row in rows)
-    replace_file(path, "".join(lines))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if rows or path.exists():  # a disk that fills up now leaves no empty file
+        replace_file(path, "".join(lines))
 
     def log(report: StepReport) -> None:
         with path.open("a") as file:

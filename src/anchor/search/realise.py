@@ -149,6 +149,10 @@ class Realiser:
         Where the prior has none, that is a failure.
         """
         query, n = self.config.prior.query, n_candidates(self.prior, self.config.prior)
+        first = None
+        if visits is not None:  # of whatever step: so a later visit goes on where the one before ended
+            stream = ("structure",)
+            first = list(zip(compositions.formulas, (n * visits).tolist(), strict=True))
         with clock.part("prior"):
             made = self.prior.realise(
                 asked_for(compositions, query),
@@ -156,7 +160,7 @@ class Realiser:
                 seed=self.config.run.seed,
                 stream=stream,
                 cell="free" if query == "free" else None,
-                first=None if visits is None else (n * visits).tolist(),
+                first=first,
             )
         owner, chosen, contest = made.request // n, np.arange(len(made.crystals)), None
         if n > 1:

@@ -11,6 +11,7 @@ errors look like soft acoustic modes. Nothing is judged there.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -93,18 +94,22 @@ class Supercell:
         from phonopy.structure.atoms import PhonopyAtoms
 
         times = multiples(crystal.lattice[0])
-        work = Phonopy(
-            PhonopyAtoms(
-                symbols=[SYMBOLS[z] for z in crystal.numbers],
-                scaled_positions=crystal.frac,
-                cell=crystal.lattice[0],
-                masses=atomic_masses[crystal.numbers],
-            ),
-            supercell_matrix=np.diag(times),
-            primitive_matrix=np.eye(3),
-            symprec=SYMMETRIC_WITHIN,
+        cell = PhonopyAtoms(
+            symbols=[SYMBOLS[z] for z in crystal.numbers],
+            scaled_positions=crystal.frac,
+            cell=crystal.lattice[0],
+            masses=atomic_masses[crystal.numbers],
         )
-        work.generate_displacements(distance=DISPLACEMENT)
+        with warnings.catch_warnings():
+            # A supercell may have fewer rotations than its crystal: only more displacements are needed then.
+            warnings.filterwarnings("ignore", "Warning: Point group symmetries")
+            work = Phonopy(
+                cell,
+                supercell_matrix=np.diag(times),
+                primitive_matrix=np.eye(3),
+                symprec=SYMMETRIC_WITHIN,
+            )
+            work.generate_displacements(distance=DISPLACEMENT)
         cells = work.supercells_with_displacements
         assert cells is not None
         displaced = Crystals(

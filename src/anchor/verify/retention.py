@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from anchor.statistics import wilson_interval
-from anchor.verify.claims import Level
+from anchor.verify.claims import Level, Verdict
 from anchor.verify.run import Record
 
 
@@ -67,7 +70,7 @@ def in_words(records: Sequence[Record], rows: Sequence[Survival]) -> list[str]:
     last = rows[-1]
     tried = [r for r in records if r.verdicts and (not r.stands or r.verdicts[-1].level == last.level)]
     kept = sum(record.stands for record in tried)
-    low, high = wilson_interval([kept], [max(len(tried), 1)])
+    low, high = wilson_interval(np.array([kept]), np.array([len(tried)]))
     lines = [
         f"{kept} of {len(tried)} claims survive level {last.level} "
         f"({100 * low[0]:.0f}–{100 * high[0]:.0f} %, 95 % interval)"
@@ -76,7 +79,17 @@ def in_words(records: Sequence[Record], rows: Sequence[Survival]) -> list[str]:
     if broken:
         name, count = broken.most_common(1)[0]
         lines.append(f"{name} breaks most: {count} of {sum(broken.values())}")
+    for row in rows:
+        failed = [v for r in records for v in r.verdicts if v.level == row.level and not v.passed]
+        if failed:
+            lines.append(f"level {row.level}: " + "; ".join(f"{n} {kind}" for kind, n in kinds(failed)))
     return lines
+
+
+def kinds(verdicts: Iterable[Verdict]) -> list[tuple[str, int]]:
+    """Reasons without their numbers and details, most frequent first."""
+    found = (re.split("[:(]", verdict.reason)[0].strip() for verdict in verdicts)
+    return Counter(re.sub(r"[-+]?\d[\d.]*", "…", reason) for reason in found).most_common()
 
 
 def as_plain(rows: Sequence[Survival]) -> list[dict[str, Any]]:

@@ -12,6 +12,9 @@ from anchor.search.identity import code_hash
 from anchor.verify.claims import Claim, Context, Level, Verdict
 from anchor.verify.stores import Store
 
+ATTACKS = ("verify", "filling", "dft")
+"""Folders whose code decides verdicts, beside those that decide a campaign's numbers."""
+
 
 @dataclass
 class Record:
@@ -73,7 +76,7 @@ def verify(
         on_verdict: Hears of every verdict, those of before included.
     """
     records = [Record(claim, claim) for claim in claims]
-    code = code_hash(also=("verify",))
+    code = code_hash(also=ATTACKS)
     going = records
     for level in levels:
         going = [record for record in going if record.stands]
@@ -82,7 +85,7 @@ def verify(
         standing = [record for record in going if level.number > 0 or not record.now.refined]
         if not standing:
             continue
-        shared = {
+        shared: dict[str, object] = {
             "level": [level.number, level.name],
             "settings": level.settings(context),
             "context": context.identity(),

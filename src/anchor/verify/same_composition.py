@@ -86,6 +86,7 @@ class SameComposition:
     number, name, chunk = 2, "same composition", 4
 
     def settings(self, context: Context) -> dict[str, Any]:
+        """Not the campaign's other finds: a lower crystal is held against those of when it was found."""
         return {
             "priors": {name: prior.hash for name, prior in context.priors.items()},
             "asked": ASKED,

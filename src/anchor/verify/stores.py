@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from anchor.crystals.crystals import Crystals
-from anchor.errors import AnchorError
 from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS, ENERGY, FORMATION
 from anchor.reading import read_json
 from anchor.search.finds import EACH
 from anchor.search.ledger import Ledger, decode_crystal, encode_crystal
 from anchor.verify.claims import Claim, Context, Verdict
 from anchor.verify.oracle import gather
-from anchor.writing import replace_file
+from anchor.writing import replace_file, safe_name
 
 
 class Store(Protocol):
@@ -60,12 +60,6 @@ class FolderStore:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise AnchorError(
-                f"the folder '{folder}' cannot be made: {error}", "choose another --out"
-            ) from error
 
     def get(self, claim: Claim, level: int, key: str) -> Verdict | None:
         path = self._path(claim.id, level)
@@ -77,7 +71,8 @@ class FolderStore:
         stored = row["crystal"]
         crystal = None
         if stored is not None:
-            crystal = Crystals([len(stored["numbers"])], stored["numbers"], stored["frac"], stored["lattice"])
+            numbers, frac, lattice = (np.array(stored[name]) for name in ("numbers", "frac", "lattice"))
+            crystal = Crystals(np.array([len(numbers)]), numbers, frac, lattice)
         return _verdict(claim, row, crystal)
 
     def put(self, made: Sequence[tuple[str, str, Verdict]], context: Context) -> None:
@@ -90,11 +85,11 @@ class FolderStore:
                     "frac": crystal.frac.tolist(),
                     "lattice": crystal.lattice[0].tolist(),
                 }
-            path = self._path(verdict.claim, verdict.level)
-            replace_file(path, json.dumps(row, indent=1, ensure_ascii=False) + "\n")
+            text = json.dumps(row, indent=1, ensure_ascii=False) + "\n"
+            replace_file(self._path(verdict.claim, verdict.level), text)
 
     def _path(self, claim: str, level: int) -> Path:
-        return self._folder / f"{re.sub(r'[^A-Za-z0-9._-]+', '-', claim)}-level-{level}.json"
+        return self._folder / f"{safe_name(claim)}-level-{level}.json"
 
 
 def _row(key: str, origin: str, verdict: Verdict, context: Context) -> dict[str, Any]:
@@ -114,7 +109,9 @@ def _row(key: str, origin: str, verdict: Verdict, context: Context) -> dict[str,
 def find_columns(claim: Claim, context: Context) -> dict[str, Any]:
     """Columns of a find (as `anchor.search.finds` has them) that the claim's crystal decides."""
     (facts,) = gather([claim], context)
-    formation = context.hull.calibration.formation_energy(claim.crystal.compositions.amounts, [claim.energy])
+    formation = context.hull.calibration.formation_energy(
+        claim.crystal.compositions.amounts, np.array([claim.energy])
+    )
     return {
         ENERGY: claim.energy * claim.crystal.n_atoms,
         FORMATION: float(formation[0]),

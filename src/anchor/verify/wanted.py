@@ -29,7 +29,7 @@ from anchor.chemistry.elements import SYMBOLS, VOCABULARY
 from anchor.filling.wanted import LIKELY, MAX_ATOMS, Stoichiometry, chances, compositions_of
 from anchor.hull.hull import Hull
 from anchor.reference.reference import load_reference
-from anchor.screening.surrogate import load_surrogate
+from anchor.screening.surrogate import DATABASES, load_surrogate
 
 SHARES = {2: 0.97, 3: 0.9, 4: 0.6}
 """Share of the stable reference crystals of so many elements whose stoichiometries are tried. Systems of more
@@ -116,6 +116,8 @@ def wanted(
         most: At most so many.
     """
     system = np.flatnonzero(fractions).tolist()
+    if len(system) < 2:
+        return []  # an element has no decomposition
     target = fractions[system]
     asked = _compositions(system)
     amounts = asked.amounts[:, system]
@@ -127,7 +129,8 @@ def wanted(
         region = corners(hull, system, target, energies[name])
         if len(region):
             needed = (shares @ region.T).min(axis=1)
-            chance = np.maximum(chance, norm.cdf((needed - estimate) / spread))
+            column = DATABASES.index(name)
+            chance = np.maximum(chance, norm.cdf((needed - estimate[:, column]) / spread[:, column]))
         listed = hull.index.gather(tuple(system))[0].T
         there |= (np.abs(shares[:, None] - listed).max(axis=2) < LISTED).any(axis=1)
     neutral, common = is_neutral(asked), np.array([_commonness(one.counts) for one in asked])

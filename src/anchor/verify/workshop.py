@@ -26,8 +26,10 @@ from anchor.outcomes.rows import each_hull
 from anchor.outcomes.table import Outcomes
 from anchor.paths import cache_dir
 from anchor.priors.base import Prior
+from anchor.reading import read_json
 from anchor.search.identity import code_hash
 from anchor.verify.claims import Context
+from anchor.writing import replace_file
 
 CANDIDATES = 3
 """Templates per formula; all are relaxed."""
@@ -109,7 +111,7 @@ class Workshop:
         for formula in formulas:
             path = self._path(formula)
             if formula not in self._made and path.is_file():
-                stored = json.loads(path.read_text(encoding="utf-8"))
+                stored = read_json(path, hint="delete it: the competitor is made again")
                 table = Outcomes.from_json(stored["table"])
                 self._made[formula] = Competitor(formula, table, stored["refused"])
         missing = [formula for formula in dict.fromkeys(formulas) if formula not in self._made]
@@ -140,10 +142,5 @@ class Workshop:
         return self._folder / f"{formula}.json"
 
     def _keep(self, competitor: Competitor) -> None:
-        path = self._path(competitor.formula)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".partial")
-        partial.write_text(
-            json.dumps({"refused": competitor.refused, "table": competitor.table.to_json()}), encoding="utf-8"
-        )
-        partial.replace(path)
+        stored = {"refused": competitor.refused, "table": competitor.table.to_json()}
+        replace_file(self._path(competitor.formula), json.dumps(stored))
