@@ -1,6 +1,6 @@
 """Does GRPO climb from a policy? Settings tried in a stand-in of the environment that costs little.
 
-Usage: python benchmarks/climb.py POLICY [--structures 20000] [--preset climb] [--set section.name=value]
+Usage: python benchmarks/climb.py POLICY [--structures 20000] [--preset learn] [--set section.name=value]
 [--seed 0] [--worlds 1]; prints a row per window, and one JSON document at the end. Outcomes are drawn from
 the free estimate's chances with hidden offsets of the elements (`anchor.studies.stand_in`).
 """
@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("policy", help="policy file, or 'default'")
     parser.add_argument("--structures", type=int, default=20_000)
     parser.add_argument("--window", type=int, default=2000)
-    parser.add_argument("--preset", default="climb")
+    parser.add_argument("--preset", default="learn")
     parser.add_argument("--offsets", type=float, default=0.5, help="spread of hidden offsets, log-odds")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(

@@ -1,7 +1,6 @@
 """Policies that know how they were trained: from a campaign, from a file, from a card that says little."""
 
 import json
-import shutil
 import warnings
 from pathlib import Path
 
@@ -69,23 +68,21 @@ def test_fixed_weights_of_the_training_are_those_of_the_evaluation() -> None:
     assert TrainedPolicy("x", CompositionPolicy(), config, ("Na", "Cl")).weights == (0.7, 0.1, 0.1, 0.1)
 
 
-def test_the_shipped_policies_cards_say_everything() -> None:
+def test_the_shipped_policys_card_says_everything() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         shipped = load_trained("default")
-        before = load_trained(str(DEFAULT_POLICY.with_name("warm-start.safetensors")))
-    assert shipped.weights == (0.5, 0.25, 0.125, 0.125)  # trained with α = (4, 2, 1, 1)
-    assert before.weights == pytest.approx((1 / 7, 4 / 7, 1 / 7, 1 / 7))
+    assert shipped.weights == pytest.approx((1 / 3, 1 / 3, 1 / 6, 1 / 6))  # fitted with α = (2, 2, 1, 1)
     assert "Pm" not in shipped.elements
-    for policy in (shipped, before):
-        prior = policy.config.prior
-        assert (prior.name, prior.query, prior.candidates) == ("templates-all", "cell", 1)
-        assert policy.config.relax.potential == "mattersim-1m"
+    assert shipped.network.informed
+    prior = shipped.config.prior
+    assert (prior.name, prior.query, prior.candidates) == ("templates-all", "free", 2)
+    assert shipped.config.relax.potential == "mattersim-1m"
 
 
 def test_a_card_that_says_little_is_believed_and_the_rest_is_named(tmp_path: Path) -> None:
     file = tmp_path / "old.safetensors"
-    shutil.copy(DEFAULT_POLICY, file)
+    file.write_bytes(weights.save(load_trained("default").network))  # without settings of its own
     card = json.loads(DEFAULT_POLICY.with_suffix(".json").read_text())
     del card["config"]["action_space"], card["config"]["relax"]
     file.with_suffix(".json").write_text(json.dumps(card))

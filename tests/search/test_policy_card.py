@@ -58,7 +58,9 @@ def test_a_campaign_without_policy_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "x.safetensors").exists()
 
 
-def test_what_the_shipped_policy_started_from_ships_too() -> None:
+def test_the_card_of_the_shipped_policy_says_how_it_was_fitted() -> None:
     card = json.loads(DEFAULT_POLICY.with_suffix(".json").read_text())
-    parent = DEFAULT_POLICY.with_name("warm-start.safetensors").read_bytes()
-    assert hashlib.sha256(parent).hexdigest() == card["started_from"]["sha256"]
+    assert hashlib.sha256(DEFAULT_POLICY.read_bytes()).hexdigest() == card["sha256"]
+    assert card["command"].startswith("anchor policy fit --ranking")
+    assert card["curve"][-1]["held_out"] > card["curve"][0]["held_out"] + 4  # nats
+    assert card["ranking"]["formulas"] > 100_000

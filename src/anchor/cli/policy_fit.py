@@ -17,11 +17,11 @@ def fit(
     most: Annotated[int | None, typer.Option(min=2, help="Best formulas to take; default: all.")] = None,
     effective: Annotated[
         float, typer.Option(min=1, help="Formulas to spread over: of n draws n²/(2·this) repeat another.")
-    ] = 60_000,
+    ] = 15_000,
     element_cap: Annotated[
         float, typer.Option(min=0.01, max=1, help="Largest share of formulas with one element.")
     ] = 0.2,
-    steps: Annotated[int, typer.Option(min=1, help="Updates of the fit.")] = 4000,
+    steps: Annotated[int, typer.Option(min=1, help="Updates of the fit.")] = 1500,
     start_from: Annotated[
         str | None, typer.Option(help="Policy file or campaign to start from; default: untrained.")
     ] = None,
@@ -31,7 +31,7 @@ def fit(
         list[str] | None,
         typer.Option("--set", help="Settings of the searches to come: section.name=value (repeatable)."),
     ] = None,
-    preset: Annotated[str, typer.Option(help="Preset of the searches to come.")] = "climb",
+    preset: Annotated[str, typer.Option(help="Preset of the searches to come.")] = "learn",
     seed: Seed = 0,
     overwrite: Overwrite = False,
     json: JsonFlag = False,

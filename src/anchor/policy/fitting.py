@@ -62,14 +62,14 @@ class FitSettings:
         seed: Of every draw.
     """
 
-    effective: float = 60_000
+    effective: float = 15_000
     element_cap: float = 0.2
     k_floor: float = 0.03
-    steps: int = 6000
-    contexts: int = 32
+    steps: int = 1500
+    contexts: int = 16
     rows: int = 16
     unmasked: float = 0.5
-    learning_rate: float = 2e-3
+    learning_rate: float = 3e-3
     held_out: float = 0.02
     seed: int = 0
 

@@ -270,7 +270,7 @@ def _tell_what_is_not_learned(config: Config) -> None:
     elif source == "policy" and config.policy.start_from is None and budget < UNTRAINED_NEEDS:
         text = (
             f"the policy starts untrained, and {budget} structures teach it little but charge neutrality; "
-            "policy.start_from=default (or the preset 'climb') starts from the policy that ships"
+            "policy.start_from=default (or the preset 'learn') starts from the policy that ships"
         )
     else:
         return

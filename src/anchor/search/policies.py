@@ -3,7 +3,7 @@
 >>> from anchor.search.policies import load_trained
 >>> default = load_trained("default")
 >>> default.config.reward.alpha
-(4.0, 2.0, 1.0, 1.0)
+(2.0, 2.0, 1.0, 1.0)
 >>> len(default.draw(8, seed=1))
 8
 """
