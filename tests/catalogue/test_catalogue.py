@@ -7,14 +7,17 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from anchor.catalogue.build import lowest_of_each
+from anchor.catalogue.build import build_catalogue, lowest_of_each
 from anchor.catalogue.catalogue import Catalogue, load_catalogue, save_catalogue
 from anchor.cli.main import app
+from anchor.config import load_config
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError, MissingDependencyError
 from anchor.formats.load import load
 from anchor.outcomes.columns import ABOVE
 from anchor.reference.reference import load_reference
+from anchor.search.campaign import Campaign
+from anchor.search.finds import refine
 
 N = 12
 
@@ -99,14 +102,30 @@ def test_a_damaged_file_is_refused(path: Path, tmp_path: Path) -> None:
 
 
 def test_the_lowest_of_each_formula_stays() -> None:
-    def row(formula: str, above: float | None, **more: object) -> dict[str, object]:
-        return {"formula": formula, ABOVE: above, "valid": True, "suspicious": False, **more}
+    def row(formula: str, above: float, *, suspicious: bool = False) -> dict[str, object]:
+        return {"formula": formula, ABOVE: above, "suspicious": suspicious}
 
-    rows = [
-        row("NaCl", 0.02), row("NaCl", 0.01), row("KCl", 0.3), row("LiF", -0.2, suspicious=True),
-        row("CsF", 0.0, valid=False), row("RbF", None),
-    ]  # fmt: skip
+    rows = [row("NaCl", 0.02), row("NaCl", 0.01), row("KCl", 0.3), row("LiF", -0.2, suspicious=True)]
     assert lowest_of_each(rows, 0.1) == [rows[1]]
+
+
+def test_built_from_a_campaign(tmp_path: Path) -> None:
+    """Every entry is a find of the ledger, where the hull of today has it, and competes with the others."""
+    values = {"run.structures": 24, "run.workers": 1, "action_space.elements": ("K", "Rb", "Y", "Se", "S")}
+    campaign = Campaign.start(load_config(preset="quick", values=values).config, tmp_path / "run")
+    campaign.run()
+    refine(campaign, 12)
+    built = build_catalogue([str(tmp_path / "run")])
+    rows = {row["formula"]: row for row in campaign.ledger.find_rows()}
+    assert len(built)
+    for entry in built:
+        row = rows[entry.formula]
+        assert entry.above_hull == pytest.approx(row[ABOVE], abs=1e-6)
+        assert entry.above_with_finds >= entry.above_hull - 1e-6
+        assert entry.above_hull <= 0.1
+    assert (np.diff(built.above_with_finds) >= 0).all()
+    with pytest.raises(InputError, match="no new finds"):
+        build_catalogue([str(tmp_path / "run")], most=-5.0)
 
 
 def test_commands(path: Path, tmp_path: Path) -> None:

@@ -13,13 +13,15 @@ from anchor.config import Config
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
 from anchor.hull.alex_mp import AlexMPHull
-from anchor.hull.competition import above_with_others, counting_hulls
-from anchor.hull.phases import composition_matrix
+from anchor.hull.belief import load_depths
+from anchor.hull.competition import above_with_all
 from anchor.hull.references import PotentialHull
 from anchor.outcomes.columns import ABOVE, FORMATION, METASTABLE_BELOW
+from anchor.outcomes.judge import ScoringHull
+from anchor.potentials.base import Potential
 from anchor.potentials.registry import load_potential
 from anchor.search.environment import load_campaign_hull
-from anchor.search.finds import EACH
+from anchor.search.finds import EACH, Finds
 from anchor.search.ledger import Ledger, decode_crystal
 
 Row = dict[str, Any]
@@ -30,95 +32,106 @@ def build_catalogue(
 ) -> Catalogue:
     """The finds of campaigns that are new, valid, believable and near the hull.
 
-    Finds are what `anchor search --finds N` has relaxed with the cell free. Of a formula that several
-    campaigns found, the lowest crystal stays.
+    Finds are what `anchor search --finds N` has relaxed with the cell free, with the lower crystals that
+    verification found. They are placed on the hull of today, which may know more phases than the one that a
+    campaign was searched on. Of a formula that several campaigns found, the lowest crystal stays.
 
     Args:
-        locations: Campaigns, all on the same hull.
+        locations: Campaigns under one potential.
         most: At most this far above the hull, eV/atom.
         command: For the card.
     """
     ledgers = [Ledger.open(location) for location in locations]
     if not ledgers:
+        raise InputError("no campaign is given", "see: anchor catalogue build --help")
+    names = {ledger.identity["potential"]["name"] for ledger in ledgers}
+    if len(names) > 1:
         raise InputError(
-            "no campaign is given", "for example: anchor catalogue build runs/first --out mine.npz"
+            f"the campaigns were searched under {' and '.join(sorted(names))}", "build a catalogue of each"
         )
-    hulls = {ledger.identity["hull"] for ledger in ledgers}
-    if len(hulls) > 1:
-        raise InputError(
-            f"the {len(ledgers)} campaigns were judged on {len(hulls)} different hulls",
-            "build a catalogue of each, or search again with one version",
-        )
-    rows = lowest_of_each([row for ledger in ledgers for row in ledger.find_rows()], most)
+    potential = load_potential(names.pop())
+    hull = load_campaign_hull(Config.from_ledger(ledgers[0].config), potential)
+    assert isinstance(hull, PotentialHull | AlexMPHull), "there are no other hulls to search on"
+    found = [Finds.read(ledger) for ledger in ledgers]
+    rows = [row for one in found for row in (*one.finds, *one.suspicious) if row["valid"]]
+    rows = lowest_of_each(placed(rows, hull, potential), most)
     if not rows:
         raise InputError(
-            f"the campaigns have no new finds within {most} eV/atom",
-            "search longer, with --finds 1000 or more",
+            f"the campaigns have no new finds within {most} eV/atom", "search longer, with --finds 1000"
         )
-    potential = ledgers[0].identity["potential"]
-    rows = _in_order(rows, competing(rows, potential["name"], Config.from_ledger(ledgers[0].config)))
+    each = [row[EACH] for row in rows]
+    formulas = [row["formula"] for row in rows]
+    rows = _in_order(rows, above_with_all(hull, formulas, each, formulas, each))
+    each = [row[EACH] for row in rows]
     card = {
         "what": "new crystals found by anchor's searches, positions and cell relaxed, lowest of each formula",
         "command": command,
         "anchor": anchor.__version__,
-        "potential": potential,
-        "hull": hulls.pop(),
+        "potential": {"name": potential.name, "hash": potential.checkpoint_hash},
+        "hull": hull.identity.hash,
         "prior": ledgers[0].identity["prior"],
         "campaigns": [
             {
                 "candidates": ledger.n_candidates,
+                "refined": len(ledger.refined()),
                 "seed": ledger.config["run"]["seed"],
                 "source": ledger.config["policy"]["source"],
+                "hull": ledger.identity["hull"],
             }
             for ledger in ledgers
         ],
         "most_ev_per_atom": most,
     }
-    each = [row[EACH] for row in rows]
     return Catalogue(
         crystals=Crystals.concatenate(decode_crystal(row["crystal"]) for row in rows),
         number=np.arange(1, len(rows) + 1),
         formulas=[row["formula"] for row in rows],
         spacegroups=[row["spacegroup"] for row in rows],
-        why=[row.get("why") or "" for row in rows],
+        why=[row["why"] or "" for row in rows],
         thin=[row["thin"] or "" for row in rows],
         above_hull=np.array([row[ABOVE] for row in rows]),
         above_oqmd=np.array([_or_nan(above.get("oqmd")) for above in each]),
         above_mp=np.array([_or_nan(above.get("mp")) for above in each]),
-        above_with_finds=np.array([row["with_all"] for row in rows]),
+        above_with_finds=np.array([_or_nan(row["with_all"]) for row in rows]),
         formation_energy=np.array([_or_nan(row[FORMATION]) for row in rows]),
-        level=np.array([row.get("level") or 0 for row in rows], dtype=np.int64),
+        level=np.array([row["level"] or 0 for row in rows], dtype=np.int64),
         card=card,
     )
 
 
+def placed(rows: Sequence[Row], hull: ScoringHull, potential: Potential) -> list[Row]:
+    """Rows with their distances to a hull, from the energies that they have, and whether to believe them."""
+    if not rows:
+        return []
+    crystals = Crystals.concatenate(decode_crystal(row["crystal"]) for row in rows)
+    energies = np.array([_or_nan(row["energy_ev"]) for row in rows])
+    scores = hull.score(crystals, energies, checkpoint_hash=potential.checkpoint_hash)
+    found = []
+    for i, row in enumerate(rows):
+        above = float(scores.energy_above_hull[i])
+        each = {name: float(v[i]) for name, v in scores.above.items() if np.isfinite(v[i])}
+        if np.isfinite(above):
+            suspicious = load_depths().of(row["formula"], above).suspicious
+            energy = float(scores.formation_energy[i])
+            found.append({**row, ABOVE: above, EACH: each, FORMATION: energy, "suspicious": suspicious})
+    return found
+
+
 def lowest_of_each(rows: Sequence[Row], most: float) -> list[Row]:
-    """Valid, believable rows near the hull, the lowest of each formula."""
+    """Believable rows near the hull, the lowest of each formula."""
     best: dict[str, Row] = {}
     for row in rows:
-        if row["suspicious"] or not row["valid"] or row[ABOVE] is None or row[ABOVE] > most:
+        if row["suspicious"] or row[ABOVE] > most:
             continue
         if row["formula"] not in best or row[ABOVE] < best[row["formula"]][ABOVE]:
             best[row["formula"]] = row
     return list(best.values())
 
 
-def competing(rows: Sequence[Row], potential: str, config: Config) -> list[float]:
-    """Energy above the hull with all rows on it, the larger of the databases, eV/atom."""
-    matrix = composition_matrix([row["formula"] for row in rows])
-    found = []
-    whole = load_campaign_hull(config, load_potential(potential))
-    assert isinstance(whole, PotentialHull | AlexMPHull), "there are no other hulls to search on"
-    for name, hull in counting_hulls(whole).items():
-        above = np.array([_or_nan(row[EACH].get(name)) for row in rows])
-        found.append(above_with_others(hull, matrix, above, matrix, above))
-    return np.fmax.reduce(found).tolist()
-
-
-def _in_order(rows: Sequence[Row], with_all: Sequence[float]) -> list[Row]:
+def _in_order(rows: Sequence[Row], with_all: Sequence[float | None]) -> list[Row]:
     """What survived most first, then the lowest."""
     joined = [{**row, "with_all": above} for row, above in zip(rows, with_all, strict=True)]
-    return sorted(joined, key=lambda row: (-(row.get("level") or 0), row["with_all"], row["formula"]))
+    return sorted(joined, key=lambda row: (-(row["level"] or 0), row["with_all"], row["formula"]))
 
 
 def _or_nan(value: float | None) -> float:

@@ -177,7 +177,8 @@ def fill(
     listed: Annotated[
         bool,
         typer.Option(
-            "--listed", help="Instead: stable binaries that a database lists without a crystal being here."
+            "--listed",
+            help="Instead: stable compounds that a database lists and of which no crystal is here.",
         ),
     ] = False,
     policy: Annotated[str, typer.Option(help="Whose proposals say which ternaries matter.")] = "default",

@@ -49,7 +49,7 @@ def fill(
         target: The package's or the cache folder.
         elements: Only their binaries and ternaries; None: all searchable ones' binaries, and the ternaries
             that the policy proposes.
-        listed: Instead, the stable binaries that a database lists and of which the reference has no crystal.
+        listed: Instead, stable compounds that a database lists and the reference has no crystal of.
         policy, draws: Who proposes ternary systems, and how many compositions it is asked for.
         second: Potential that has to agree with what lowers a hull by much.
         time_limit_s: Stop after the chunk that passes it.

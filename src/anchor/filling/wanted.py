@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from anchor.arrays import unpack_strings
 from anchor.chemistry.composition import Compositions
 from anchor.chemistry.elements import NUMBER
+from anchor.chemistry.formula import parse_amounts
 from anchor.hull.databases import dft_hull
+from anchor.hull.holes import DEEP, find_holes
 from anchor.hull.hull import Hull
 from anchor.priors.registry import load_prior
 from anchor.priors.templates import TemplatePrior
@@ -87,10 +89,10 @@ def absent(compositions: Compositions) -> Compositions:
 
 
 def without_crystal(elements: Collection[str]) -> list[str]:
-    """Binaries of these elements that are stable in a database and have no crystal in the reference.
+    """Compounds of these elements that are stable in a database and have no crystal in the reference.
 
-    Nothing here can tell whether the listed energy is that of the right structure. In order of the databases'
-    lists, each formula once.
+    All binaries: nothing here can tell whether their listed energy is that of the right structure. Then the
+    deep holes (`anchor.hull.holes`) of three elements, which one database lacks. Each once.
     """
     have, allowed = set(load_reference().formulas.tolist()), {NUMBER[symbol] for symbol in elements}
     found: dict[str, None] = {}
@@ -102,7 +104,14 @@ def without_crystal(elements: Collection[str]) -> list[str]:
         above = hull.energy_above_hull(compounds.amounts, hull.index.phases.energies[rows])
         stable = zip(compounds.formulas, above < ON_HULL, strict=True)
         found |= dict.fromkeys(formula for formula, on in stable if on and formula not in have)
-    return list(found)
+    deep = [hole for hole in find_holes(elements) if hole.depth > DEEP and len(hole.elements) == 3]
+    small = of_size([hole.formula for hole in deep if hole.formula not in have])
+    return list(found | dict.fromkeys(small))
+
+
+def of_size(formulas: Sequence[str]) -> list[str]:
+    """Formulas of at most MAX_ATOMS atoms."""
+    return [f for f in formulas if sum(parse_amounts(f).values()) <= MAX_ATOMS]
 
 
 def chances(compositions: Compositions) -> NDArray[np.float64]:
