@@ -1,8 +1,8 @@
 """Does GRPO climb from a policy? Settings tried in a stand-in of the environment that costs little.
 
 Usage: python benchmarks/climb.py POLICY [--structures 20000] [--preset learn] [--set section.name=value]
-[--seed 0] [--worlds 1]; prints a row per window, and one JSON document at the end. Outcomes are drawn from
-the free estimate's chances with hidden offsets of the elements (`anchor.studies.stand_in`).
+[--seed 0] [--world 1] [--worlds 1]; prints a row per window, and one JSON document at the end. Outcomes are
+drawn from the free estimate's chances with hidden offsets of the elements (`anchor.studies.stand_in`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def main() -> None:
     parser.add_argument("--window", type=int, default=2000)
     parser.add_argument("--preset", default="learn")
     parser.add_argument("--offsets", type=float, default=0.5, help="spread of hidden offsets, log-odds")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="of the learner")
+    parser.add_argument("--world", type=int, default=1, help="seed of the first world")
     parser.add_argument(
         "--worlds", type=int, default=1, help="worlds, each with its own offsets and outcomes"
     )
@@ -62,7 +63,7 @@ def main() -> None:
     config = load_config(preset=arguments.preset, overrides=overrides).config
     limits = Limits.from_config(trained.space)
     runs: list[dict[str, Any]] = []
-    for world_seed in range(arguments.seed, arguments.seed + arguments.worlds):
+    for world_seed in range(arguments.world, arguments.world + arguments.worlds):
         world = StandIn(chances, config, offset_spread=arguments.offsets, seed=world_seed)
         print("\t".join(COLUMNS), file=sys.stderr)
         began = time.process_time()
