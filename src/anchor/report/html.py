@@ -92,8 +92,11 @@ def report_html(ledger: Ledger) -> str:
             _figure(rates_figure(curves)),
             "<h2>Reward and its terms (means of valid candidates)</h2>",
             _figure(reward_figure(curves)),
-            "<h2>Known formulas and repeats</h2>",
-            _figure(known_figure(curves)),
+            *(
+                ["<h2>Known formulas and repeats</h2>", _figure(known_figure(curves))]
+                if config.policy.source != "screened"  # it proposes neither
+                else []
+            ),
             *_entropy(steps, config),
             "<h2>Where the time went</h2>",
             _figure(time_figure(steps)),
@@ -162,18 +165,24 @@ def _finds(found: Finds, potential: str) -> str:
 def _table(rows: Sequence[dict[str, Any]]) -> str:
     head = (
         "<tr><th class=n>level<th>formula<th>space group<th class=n>E_hull<th class=n>with finds"
-        "<th class=n>DFT hull<th class=n>novelty<th class=n>atoms<th>relaxation<th>known compounds<th>note"
+        "<th class=n>DFT hull<th class=n>atoms<th>what it survived, and what to know"
     )
     lines = "".join(
         f"<tr><td class=n>{'–' if r['level'] is None else r['level']}"
         f"<td>{_formula(r['formula'])}<td>{_text(r['spacegroup'])}"
         f"<td class=n>{_energy(r[ABOVE])}<td class=n>{_energy(r[ABOVE_WITH_FINDS])}"
         f"<td class=n>{_energy(r['energy_above_each_hull_ev_per_atom'].get('dft'))}"
-        f"<td class=n>{r['novelty_reference']:.2f}<td class=n>{r['n_atoms']}<td>{_text(r['relaxation'])}"
-        f"<td>{_text(r['phases_known'] or '')}<td>{_text(about(r))}"
+        f"<td class=n>{r['n_atoms']}<td class=note>{_text('; '.join(filter(None, _words(r))))}"
         for r in rows
     )
     return f"<table>{head}{lines}</table>"
+
+
+def _words(row: dict[str, Any]) -> list[str]:
+    """What a find survived, what speaks against it, and what the databases know of its system."""
+    known = f"known compounds of the system: {row['phases_known']}" if row["phases_known"] else ""
+    unfinished = "" if row["relaxation"] == "converged" else f"relaxation {row['relaxation']}"
+    return [row["survived"] if (row["level"] or 0) > 1 else "", about(row), unfinished, known]
 
 
 def _crystal(row: dict[str, Any]) -> str:

@@ -83,11 +83,16 @@ class Finds:
             "finds": len(self.finds),
             "on_hull_with_finds": sum(on_hull(row) for row in self.finds),
             "in_thin_systems": sum(bool(row["thin"]) for row in self.finds),
-            "attacked": sum(row["level"] is not None for row in self.finds),
+            "attacked": sum(was_attacked(row) for row in self.finds),
             "verified": sum((row["level"] or 0) >= VERIFIED for row in self.finds),
             "suspicious": len(self.suspicious),
             "rediscoveries": len(self.rediscoveries),
         }
+
+
+def was_attacked(row: dict[str, Any]) -> bool:
+    """Whether a find was attacked for more than a look at hulls and lists, or failed that."""
+    return row["level"] is not None and (row["level"] != 1 or bool(row["why"]))
 
 
 def verified(rows: Sequence[dict[str, Any]], verdicts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
