@@ -102,11 +102,15 @@ def test_a_damaged_file_is_refused(path: Path, tmp_path: Path) -> None:
 
 
 def test_the_lowest_of_each_formula_stays() -> None:
-    def row(formula: str, above: float, *, suspicious: bool = False) -> dict[str, object]:
-        return {"formula": formula, ABOVE: above, "suspicious": suspicious}
+    def row(
+        formula: str, above: float, *, suspicious: bool = False, level: int | None = None
+    ) -> dict[str, object]:
+        return {"formula": formula, ABOVE: above, "suspicious": suspicious, "level": level}
 
     rows = [row("NaCl", 0.02), row("NaCl", 0.01), row("KCl", 0.3), row("LiF", -0.2, suspicious=True)]
     assert lowest_of_each(rows, 0.1) == [rows[1]]
+    verified = row("NaCl", 0.0101, level=3)
+    assert lowest_of_each([*rows, verified], 0.1) == [verified], "the same energy, and it survived more"
 
 
 def test_built_from_a_campaign(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ from anchor.search.finds import EACH, Finds
 from anchor.search.ledger import Ledger, decode_crystal
 
 Row = dict[str, Any]
+SAME = 3
+"""Digits of eV/atom to which crystals of one formula are the same."""
 
 
 def build_catalogue(
@@ -118,12 +120,16 @@ def placed(rows: Sequence[Row], hull: ScoringHull, potential: Potential) -> list
 
 
 def lowest_of_each(rows: Sequence[Row], most: float) -> list[Row]:
-    """Believable rows near the hull, the lowest of each formula."""
+    """Believable rows near the hull, the lowest of each formula; of equals, the one that survived more."""
+
+    def rank(row: Row) -> tuple[float, int]:
+        return round(row[ABOVE], SAME), -(row["level"] or 0)
+
     best: dict[str, Row] = {}
     for row in rows:
         if row["suspicious"] or row[ABOVE] > most:
             continue
-        if row["formula"] not in best or row[ABOVE] < best[row["formula"]][ABOVE]:
+        if row["formula"] not in best or rank(row) < rank(best[row["formula"]]):
             best[row["formula"]] = row
     return list(best.values())
 
