@@ -163,6 +163,7 @@ def test_a_missing_logger_is_refused_before_anything_starts(
 def test_what_people_keep_in_the_folder_stays(folder: Path) -> None:
     mine = [folder / "finds" / "mine.cif", folder / "notes.txt"]
     for path in mine:
+        path.parent.mkdir(exist_ok=True)  # a small campaign may have found nothing
         path.write_text("mine")
     (folder / "finds.csv").write_text("edited")
     result = RUNNER.invoke(app, ["resume", str(folder), "--finds", "1", "--json"])
