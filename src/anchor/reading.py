@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 from anchor.errors import InputError
+
+
+DEEPEST = 3000
+"""Frames that a parser may take: some libraries raise Python's limit so far that it ends the process instead."""
 
 
 def plain_file(path: Path) -> Path:
@@ -39,10 +44,14 @@ def read_json(path: Path, *, hint: str | None = None) -> dict[str, Any]:
 
 def json_object(text: str | bytes, name: str, *, hint: str | None = None) -> dict[str, Any]:
     """The object that a JSON text is; `name` says in errors where the text stands."""
+    before = sys.getrecursionlimit()
     try:
+        sys.setrecursionlimit(min(before, DEEPEST))
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{name} is damaged, it is not JSON: {error}", hint) from None
+    finally:
+        sys.setrecursionlimit(before)
     if not isinstance(found, dict):
         raise InputError(f"{name} is damaged: it holds a {type(found).__name__}, not an object", hint)
     return found
