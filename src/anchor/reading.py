@@ -9,9 +9,8 @@ from typing import Any
 
 from anchor.errors import InputError
 
-
 DEEPEST = 3000
-"""Frames that a parser may take: some libraries raise Python's limit so far that it ends the process instead."""
+"""Frames that a parser may take: some libraries raise Python's limit beyond what the stack holds."""
 
 
 def plain_file(path: Path) -> Path:
