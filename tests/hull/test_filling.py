@@ -181,3 +181,11 @@ def test_the_filling_that_ships(identity: dict[str, str]) -> None:
     mixture = hull.decompositions("KYSe2")["mp"]
     assert "K3YSe3" in mixture.formulas  # which nobody lists
     assert filling.SOURCE in mixture.sources
+
+
+def test_listed_phases_that_ship_take_down_what_lived_in_a_hole() -> None:
+    """LiTmF4 against LiF and TmF3: with TmF3 where the potential has it, the hull there is much lower."""
+    filled, unfilled = (references.load_hull("mattersim-1m", kind) for kind in ("union", "unfilled"))
+    for name in ("oqmd", "mp"):
+        before, after = (h.databases[name].union.hull_energy(["LiTmF4"])[0] for h in (unfilled, filled))
+        assert after < before - 0.15
