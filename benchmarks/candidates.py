@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from anchor.chemistry.composition import parse_formula
 from anchor.crystals.crystals import Crystals
 from anchor.evaluate.sources import find_source
 from anchor.hull import load_hull
@@ -32,7 +33,7 @@ METASTABLE = 0.1
 def candidates(source: str, n: int, seed: int, elements: tuple[str, ...]) -> Crystals:
     """All crystals of the first composition, then all of the second, …"""
     drawn = find_source([source], elements=elements).draw(seed, n)
-    cells = [proposal.composition for proposal in drawn if proposal.composition is not None]
+    cells = [parse_formula(cell) for cell in drawn.texts("cell")]
     return load_prior("templates-all").sample(cells, MOST, seed=seed, cell="free")
 
 

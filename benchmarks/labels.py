@@ -4,7 +4,7 @@
     python benchmarks/labels.py best.csv --best 3000 -n 250    of the best 3000 of the whole ranking
     python benchmarks/labels.py within.csv --within -n 16      the best 16 of each of ten known systems
 
-Then: anchor evaluate formulas:spread.csv --query free --candidates 2 --potential mattersim-1m --steps 80
+Then: anchor evaluate formulas:spread.csv --query free --candidates 2 --potential mattersim-1m --max-steps 80
 --fmax 0.05 --seeds 1 --out eval/spread, and anchor policy labels eval/spread --out labels.csv.
 """
 

@@ -40,6 +40,7 @@ from ase.filters import FrechetCellFilter
 from ase.optimize import BFGS
 from numpy.typing import NDArray
 
+from anchor.chemistry.composition import parse_formula
 from anchor.crystals.crystals import Crystals
 from anchor.evaluate.sources import find_source
 from anchor.hull import load_hull
@@ -77,7 +78,7 @@ def proposed(source: str, n: int, potential: Potential, seed: int = 0) -> Crysta
     """The template prior's crystals for n compositions of a source, as a search asks for them."""
     elements = load_hull(potential).searchable_elements
     drawn = find_source([source], elements=elements).draw(seed, n)
-    cells = [proposal.composition for proposal in drawn if proposal.composition is not None]
+    cells = [parse_formula(cell) for cell in drawn.texts("cell")]
     return load_prior("templates-all").sample(cells, seed=seed, cell="free")
 
 

@@ -69,6 +69,15 @@ def test_evaluate_structures_at_hand(salt: Structure, tmp_path: Path) -> None:
     assert not row["new_msun"]
 
 
+def test_verify_says_what_each_survived(salt: Structure, tmp_path: Path) -> None:
+    found = anchor.verify(salt, level=1, workers=1, out=tmp_path / "verdicts")
+    assert isinstance(found[0]["level"], int)
+    assert found.records[0].verdicts[0].level == 0, "it is relaxed first"
+    assert found.to_structures()[0].volume < salt.volume
+    assert repr(found).startswith("id"), "a table"
+    assert list((tmp_path / "verdicts").glob("*.json"))
+
+
 def test_search_gives_finds_and_the_campaign(tmp_path: Path) -> None:
     found = anchor.search("Li Na Cl F S", n=32, out=tmp_path / "run", finds=2, settings=["run.workers=1"])
     assert found.campaign.ledger.n_candidates >= 32

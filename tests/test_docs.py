@@ -41,3 +41,13 @@ def test_slow_tests_exist() -> None:
     for line in (ROOT / "tests" / "slow.txt").read_text().split():
         file, _, name = line.partition("::")
         assert f"def {name}(" in (ROOT / file).read_text(), line
+
+
+def test_no_path_that_only_its_writer_has() -> None:
+    """Pages, cards that ship, and source: a reader has neither our folders nor our temporary files."""
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    shipped = [path for path in (ROOT / "src").rglob("*") if path.suffix in (".py", ".md", ".json", ".yaml")]
+    for path in [*pages, *shipped, *(ROOT / "examples").iterdir(), *(ROOT / "benchmarks").glob("*.py")]:
+        if path.is_file():
+            found = re.search(r"\.\./shared|/work/\w+|(?<![\w.])/tmp/(?!ray/)", path.read_text())
+            assert found is None, f"{path.relative_to(ROOT)}: {found}"

@@ -12,6 +12,7 @@ LEAVES = {
     "config",
     "devices",
     "errors",
+    "own_code",
     "paths",
     "plain_yaml",
     "random",
@@ -34,14 +35,16 @@ ALLOWED = {
     "policy": "chemistry",
     "priors": "chemistry crystals executors models reference",
     "gates": "chemistry crystals executors reference",
+    "generators": "chemistry crystals gates models policy reference",
     "matching": "chemistry crystals executors formats reference",
     "hull": "chemistry crystals formats reference relax",
     "outcomes": "chemistry crystals gates hull potentials reference relax",
     "reward": "chemistry matching outcomes",
-    "screening": "chemistry hull policy priors reference reward",
+    "selecting": "chemistry outcomes",
+    "screening": "chemistry executors hull policy priors reference reward",
     "search":
-        "chemistry crystals formats gates hull matching outcomes policy potentials priors reference "
-        "relax reward screening",
+        "chemistry crystals executors gates generators hull matching models outcomes policy potentials "
+        "priors reference relax reward screening",
     "filling":
         "chemistry crystals executors hull models outcomes potentials priors reference relax screening "
         "search",
@@ -50,14 +53,20 @@ ALLOWED = {
         "chemistry crystals dft executors filling formats hull matching outcomes potentials priors "
         "reference relax screening search",
     "evaluate":
-        "chemistry crystals executors formats gates hull matching outcomes policy potentials priors "
-        "reference relax reward screening search",
+        "chemistry crystals executors formats gates hull matching models outcomes policy potentials "
+        "priors reference relax reward screening search",
+    "distill": "crystals evaluate executors formats matching models outcomes priors reference search",
     "catalogue": "chemistry crystals hull outcomes potentials search",
-    "studies": "chemistry evaluate hull outcomes policy priors reward search",
-    "report": "crystals outcomes search",
+    "exports": "catalogue crystals dft formats hull outcomes reference search selecting",
+    "studies": "chemistry evaluate executors hull outcomes policy priors reward search",
+    "report": "chemistry crystals hull outcomes search",
+    "server":
+        "catalogue chemistry crystals evaluate exports formats hull outcomes report search selecting "
+        "studies",
     "cli":
-        "catalogue chemistry crystals dft evaluate executors filling formats hull models outcomes "
-        "policy potentials priors reference relax report screening search studies verify",
+        "catalogue chemistry crystals dft distill evaluate executors exports filling formats generators "
+        "hull matching models outcomes policy potentials priors reference relax report screening search "
+        "selecting server studies verify",
 }  # fmt: skip
 """Folder → folders it may import. A new edge is a decision: make it here."""
 

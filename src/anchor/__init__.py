@@ -5,6 +5,7 @@ is a function for each thing people do (`anchor.api`):
 
     anchor.relax(structure)   anchor.energy_above_hull("*.cif")   anchor.predict("Li2FeSiO4")
     anchor.search(elements="Na Mn P O", n=500)   anchor.evaluate(structures, out="eval/mine")
+    anchor.verify(structures)
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ _HOMES = {
     "Campaign": "anchor.search.campaign",
     "Crystals": "anchor.crystals.crystals",
     "energy_above_hull": "anchor.api",
+    "load_campaign": "anchor.api",
     "load_config": "anchor.config",
     "load_hull": "anchor.hull",
     "load_potential": "anchor.potentials",
@@ -25,7 +27,7 @@ _HOMES = {
     "load_reference": "anchor.reference.reference",
     "predict": "anchor.api",
 }
-_ROOMS = ("evaluate", "relax", "search")
+_ROOMS = ("evaluate", "relax", "search", "verify")
 """Folders that can be called: `anchor.calling`."""
 __all__ = [
     "Campaign",
@@ -33,6 +35,7 @@ __all__ = [
     "__version__",
     "energy_above_hull",
     "evaluate",
+    "load_campaign",
     "load_config",
     "load_hull",
     "load_potential",
@@ -41,11 +44,12 @@ __all__ = [
     "predict",
     "relax",
     "search",
+    "verify",
 ]
 
 if TYPE_CHECKING:
-    from anchor import evaluate, relax, search
-    from anchor.api import energy_above_hull, predict
+    from anchor import evaluate, relax, search, verify
+    from anchor.api import energy_above_hull, load_campaign, predict
     from anchor.config import load_config
     from anchor.crystals.crystals import Crystals
     from anchor.hull import load_hull

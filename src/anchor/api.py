@@ -6,16 +6,18 @@
     anchor.energy_above_hull("candidates/*.cif")     # relaxed, on both DFT hulls
     anchor.predict("Li2FeSiO4")                      # crystals for a formula, lowest first
     anchor.search(elements="Na Mn P O", n=500)       # new crystals
-    anchor.evaluate(structures, protocol="mattergen")
+    anchor.evaluate(structures, protocol="mattergen", out="eval/mine")
+    anchor.verify(structures)                        # attacks: other structures, other potentials, …
 
 What comes back prints itself as a table, and converts: `.to_pandas()`, `.to_structures()`, `.to_atoms()`,
-`.write("file.extxyz")`.
+`.write("file.extxyz")`. In a notebook `found[0].view()` shows a crystal, `found.plot()` the campaign.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -33,6 +35,7 @@ from anchor.evaluate.run import evaluate as run_evaluation
 from anchor.evaluate.sources import given_crystals
 from anchor.formats import load, write
 from anchor.hull import load_hull
+from anchor.matching.uniqueness import first_structures
 from anchor.outcomes.columns import ABOVE, ENERGY, FORMATION, above
 from anchor.outcomes.judge import Judge, Relaxing
 from anchor.outcomes.rows import each_hull
@@ -41,12 +44,14 @@ from anchor.priors import load_prior
 from anchor.relax.parallel import Relaxer
 from anchor.search.campaign import Campaign
 from anchor.search.finds import Finds, refine
-from anchor.search.ledger import decode_crystal
+from anchor.search.ledger import Ledger, decode_crystal
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
     from anchor.evaluate.outputs import FinishedEvaluation
+    from anchor.report.notebook import Frame
+    from anchor.verify.run import Record
 
 One: TypeAlias = Structure | Atoms | Crystals | str | PathLike[str]
 Structures: TypeAlias = One | Sequence[One]
@@ -55,6 +60,29 @@ POTENTIAL = "mattersim-1m"
 ACCEPTED = "give pymatgen structures, ASE atoms, file names, or lists of them"
 SHOWN = 20
 """Rows that a table prints."""
+
+
+class Find(dict[str, Any]):
+    """One crystal with what is known of it, a dictionary."""
+
+    def __init__(self, row: Mapping[str, Any], crystal: Crystals) -> None:
+        super().__init__(row)
+        self.crystal = crystal
+
+    def view(self, *, height: int = 420) -> Any:
+        """The crystal, to turn with the mouse in a notebook; `height` in px."""
+        from anchor.report.notebook import view_crystal
+
+        return view_crystal(self.crystal, height=height)
+
+    def to_structure(self) -> Structure:
+        return self.crystal.to_structures()[0]
+
+    def to_atoms(self) -> Atoms:
+        return self.crystal.to_atoms()[0]
+
+    def _repr_html_(self) -> str:
+        return _html_table([self], list(self))
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,11 +100,11 @@ class Results:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return iter(self.rows)
+    def __iter__(self) -> Iterator[Find]:
+        return (self[i] for i in range(len(self)))
 
-    def __getitem__(self, i: int) -> dict[str, Any]:
-        return self.rows[i]
+    def __getitem__(self, i: int) -> Find:
+        return Find(self.rows[i], self.crystals[i % len(self.rows)])
 
     def to_pandas(self) -> DataFrame:
         from pandas import DataFrame
@@ -97,6 +125,13 @@ class Results:
             if any(isinstance(row.get(name), float) for row in self.rows)
         }
         return write(path, self.crystals, [str(row["id"]) for row in self.rows], numbers, overwrite=overwrite)
+
+    def _repr_html_(self) -> str:
+        if not self.rows:
+            return "<p>no crystals</p>"
+        names = [name for name in self.rows[0] if any(_text(row.get(name)) for row in self.rows[:SHOWN])]
+        more = len(self.rows) - SHOWN
+        return _html_table(self.rows[:SHOWN], names) + (f"<p>… and {more} more</p>" if more > 0 else "")
 
     def __repr__(self) -> str:
         if not self.rows:
@@ -166,7 +201,7 @@ def energy_above_hull(
     Args:
         structures: As for `relax`.
         relax: Relax positions and cell first. The reference is relaxed: without it structures look too high.
-        hull: As in `anchor hull --kind`; by default the higher of OQMD's and the Materials Project's counts.
+        hull: As in `anchor hull --hull`; by default the higher of OQMD's and the Materials Project's counts.
     """
     ids, crystals = as_crystals(structures)
     judge = _judge(potential, hull, max_steps if relax else None, fmax, workers, device)
@@ -185,23 +220,37 @@ def predict(
     workers: int | None = None,
     device: str = "cpu",
 ) -> Results:
-    """n crystals for a formula, relaxed with the cell free and placed on the hulls, lowest first."""
+    """Crystals for a formula from n guesses, relaxed cell and all and placed on the hulls, lowest first.
+
+    Guesses that became the same crystal are one row, with the number of `times`.
+    """
     crystals = load_prior(prior, device=device).sample(formula, n, seed=seed)
     ids = [f"{name}-{i}" for i, name in enumerate(crystals.formulas)]
     found = _placed(_judge(potential, "union", max_steps, fmax, workers, device), ids, crystals)
     order = sorted(range(len(found)), key=lambda i: (found[i][ABOVE] is None, found[i][ABOVE] or 0.0))
-    return Results(found.crystals[order], [found[i] for i in order])
+    first = first_structures(found.crystals[order]).tolist()
+    kept = [i for i in range(len(order)) if first[i] == i]
+    rows = [{**found[order[i]], "times": first.count(i)} for i in kept]
+    return Results(found.crystals[[order[i] for i in kept]], rows)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Found(Results):
     """Finds of a search.
 
     Attributes:
-        campaign: With its ledger, where every candidate is.
+        ledger: Where every candidate is.
+        campaign: The search itself, to go on with; None of one that was only read.
     """
 
-    campaign: Campaign
+    ledger: Ledger
+    campaign: Campaign | None = None
+
+    def plot(self) -> Frame:
+        """Curves, energies, elements and time of the campaign, in a notebook."""
+        from anchor.report.notebook import plot_campaign
+
+        return plot_campaign(self.ledger)
 
 
 def search(
@@ -237,9 +286,18 @@ def search(
     return found_by(campaign)
 
 
+def load_campaign(location: str | PathLike[str]) -> Found:
+    """The finds of a campaign's folder, ledger file or database, to look at; nothing is computed."""
+    return _found(Ledger.open(str(location)), None)
+
+
 def found_by(campaign: Campaign) -> Found:
     """The finds that a campaign's ledger holds."""
-    rows = Finds.read(campaign.ledger).finds
+    return _found(campaign.ledger, campaign)
+
+
+def _found(ledger: Ledger, campaign: Campaign | None) -> Found:
+    rows = Finds.read(ledger).finds
     names = (
         "formula",
         "spacegroup",
@@ -252,7 +310,7 @@ def found_by(campaign: Campaign) -> Found:
     )
     crystals = Crystals.concatenate(decode_crystal(row["crystal"]) for row in rows)
     found = [{"id": row["candidate"], **{name: row.get(name) for name in names}} for row in rows]
-    return Found(crystals, found, campaign)
+    return Found(crystals, found, ledger, campaign)
 
 
 def evaluate(
@@ -266,6 +324,61 @@ def evaluate(
     ids, crystals = as_crystals(structures)
     source = given_crystals(crystals, ids)
     return run_evaluation(source, load_protocol(protocol, **options), Path(out), n=None, seeds=[0])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Verified(Results):
+    """Structures that were attacked, as they stand: a lower crystal that was found takes a claim's place.
+
+    Attributes:
+        records: What each went through, verdict by verdict (`anchor.verify.run.Record`).
+    """
+
+    records: Sequence[Record]
+
+
+def verify(
+    structures: Structures,
+    *,
+    level: int = 3,
+    potential: str = POTENTIAL,
+    top: int | None = None,
+    out: str | PathLike[str] | None = None,
+    seed: int = 0,
+    workers: int | None = None,
+) -> Verified:
+    """Attack structures, cheapest attack first: what each survived, and why it failed the next.
+
+    Args:
+        structures: As for `relax`; each is relaxed first, and claims the hull or its neighbourhood.
+        level: Up to this: 1 hulls and lists, 2 other structures of the composition, 3 other potentials,
+            4 competitors, 5 dynamics, 6 DFT.
+        top: So many, the lowest above the hull, go on beyond level 1; None: all.
+        out: Folder that keeps the verdicts: what is in it is not made again.
+    """
+    from anchor.executors import make_executor
+    from anchor.verify.intake import crystals_context
+    from anchor.verify.levels import load_levels
+    from anchor.verify.run import verify as attack
+    from anchor.verify.stores import FolderStore, NoStore
+
+    ids, crystals = as_crystals(structures)
+    levels = load_levels(level)
+    with make_executor(workers=workers) as executor:
+        context = crystals_context(crystals, ids, executor, potential=potential, seed=seed)
+        store = NoStore() if out is None else FolderStore(Path(out))
+        records = attack(context.claims, context, levels, store, most=top)
+    rows = [
+        {
+            "id": record.claim.id,
+            "formula": record.now.formula,
+            "level": record.level,
+            ABOVE: None if np.isnan(record.now.above_hull) else record.now.above_hull,
+            "why": record.why,
+        }
+        for record in records
+    ]
+    return Verified(Crystals.concatenate(record.now.crystal for record in records), rows, records)
 
 
 def as_crystals(structures: Structures) -> tuple[list[str], Crystals]:
@@ -351,3 +464,12 @@ def _text(value: Any) -> str:
     if value is None or value == "":
         return ""
     return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+def _html_table(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
+    """Rows for a notebook; text is escaped."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    lines = "".join(
+        f"<tr>{''.join(f'<td>{escape(_text(row.get(name)))}</td>' for name in names)}</tr>" for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
@@ -16,6 +18,23 @@ from anchor.errors import InputError, MissingDependencyError
 from anchor.writing import draft
 
 Arrays = Mapping[str, NDArray]
+DAMAGED = (
+    ArithmeticError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    struct.error,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What zipfile and NumPy say to damaged files (tests/faults/fuzz.py): a place before the file's beginning, a
+compression nobody has, a shape of 10^18, a header that is no Python."""
 
 
 def save_arrays(path: Path, arrays: Arrays) -> None:
@@ -34,7 +53,7 @@ def load_arrays(path: Path) -> dict[str, NDArray]:
     try:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except DAMAGED as error:
         raise InputError(f"{path} is damaged: {error}", "of what ships: install anchor again") from None
 
 

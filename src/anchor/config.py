@@ -79,10 +79,11 @@ class Policy(Section):
         description="of an untrained policy (a file has its own): the paper's, or heads that know how many "
         "elements are to come and draw counts one after another (ours)",
     )
-    source: Literal["policy", "screened", "random", "neutral"] = Field(
+    source: Literal["policy", "adaptive", "screened", "random", "neutral", "generator"] = Field(
         "policy",
-        description="who proposes: the policy; or, not learning, the screened ranking (ours) or an untrained "
-        "source (app:composition_ladder)",
+        description="who proposes: the policy; the screened ranking, learning from outcomes (adaptive) or "
+        "not (screened; both ours); an untrained source (app:composition_ladder); or a generator, which "
+        "proposes crystals, too",
     )
     start_from: str | None = Field(
         None, description="weights to start from: a file, 'default' for the shipped policy"
@@ -204,7 +205,7 @@ class Reward(Section):
 
 
 class Prior(Section):
-    """The frozen structure prior p(x | c) (app. D.2)."""
+    """The structure prior p(x | c) (app. D.2), frozen unless `train` says otherwise."""
 
     name: str = Field(
         "templates-all",
@@ -232,6 +233,38 @@ class Prior(Section):
         "templates",
         description="prior that answers where a learned one fails, or 'none'; others never need one",
     )
+    noise: Annotated[float, Field(ge=0)] | None = Field(
+        None,
+        description="factor of the noise of kldm's sampler; none: as its weights say, and 1 (the paper's) "
+        "where rewards train it, because steps without noise have no density",
+    )
+    train: Literal["none", "shared", "stability"] = Field(
+        "none",
+        description="rewards that train the prior, too (app:reward-ft): none, all of them, stability alone; "
+        "of kldm and crystalite",
+    )
+    train_after: int = Field(50, ge=0, description="policy steps for which the prior is held")
+    train_learning_rate: Positive = Field(5e-5, description="Adam learning rate of the prior")
+    train_clip: Annotated[float, Field(gt=0, lt=1)] = Field(0.05, description="ε of the prior (eq:ddpo)")
+    train_epochs: int = Field(2, ge=1, description="K of the prior")
+    train_trust: Positive = Field(
+        0.05, description="mean |ln η| above which an epoch of the prior is discarded"
+    )
+
+
+class Generator(Section):
+    """A generator p(c, x) that proposes crystals, for the source 'generator' (app:reward-ft)."""
+
+    name: str = Field("kldm-dng", description="kldm-dng, crystalite-dng, or a .safetensors file of them")
+    steps: int | None = Field(None, ge=2, description="sampler steps; none: the model's own")
+    train: bool = Field(False, description="fine-tune it on the reward by DDPO (eq:ddpo)")
+    learning_rate: Positive = Field(5e-6, description="of Adam (tab:ddpo-hparams)")
+    clip: Annotated[float, Field(gt=0, lt=1)] = Field(0.05, description="ε, clip (eq:ddpo)")
+    epochs: int = Field(1, ge=1, description="inner epochs per batch")
+    trust: Positive = Field(0.05, description="mean |ln η| beyond which an epoch is discarded")
+    kl: Annotated[float, Field(ge=0)] = Field(
+        0.0, description="weight of the KL to the pretrained model; the paper has none"
+    )
 
 
 class Relax(Section):
@@ -248,6 +281,14 @@ class Relax(Section):
         True, description="keep the space group that the prior gave: half the work; not with 'ase-bfgs'"
     )
     chunk_atoms: int = Field(256, ge=1, description="atoms per batch of the potential")
+    second: str | None = Field(
+        None, description="potential that is asked too where the training potential says metastable (ours)"
+    )
+    caution: Annotated[float, Field(ge=0)] = Field(
+        0.5,
+        description="with a second potential: E_hull is the mean of both plus this times their difference "
+        "(0.5: the larger one)",
+    )
 
 
 class Hull(Section):
@@ -270,6 +311,18 @@ class Thresholds(Section):
     metastable_below: float = Field(0.1, description="Meta: E_hull at most this, eV/atom")
 
 
+class Search(Section):
+    """How steps overlap (ours; the paper's follow one another)."""
+
+    staleness: int = Field(
+        0,
+        ge=0,
+        le=64,
+        description="updates that the policy may have had since a step was sampled: so many more steps are "
+        "relaxed meanwhile. It decides the results; 0 is the paper's",
+    )
+
+
 class Run(Section):
     """How a campaign runs on this machine."""
 
@@ -278,12 +331,26 @@ class Run(Section):
         100_000, ge=1, le=MOST_STRUCTURES, description="budget: compositions proposed (tab:hparams 'budget')"
     )
     device: str = Field("cpu", description="cpu, cuda, cuda:1, mps")
+    executor: Literal["inline", "processes", "ray"] | None = Field(
+        None,
+        description="where relaxations are made: this process, several, or Ray; none: processes, if several. "
+        "Results do not depend on it",
+    )
     workers: int | None = Field(
         None,
         ge=1,
         le=1024,
-        description="processes that relax, on a CPU; none: as many as cores. Results do not depend on it",
+        description="processes that relax, on a CPU, or tasks of Ray at a time; none: as many as cores. "
+        "Results do not depend on it",
     )
+    address: str | None = Field(
+        None,
+        description="Ray cluster that this machine is in, 'auto' or host:port; none: a Ray of this machine",
+    )
+    gpus: Annotated[float, Field(ge=0)] = Field(
+        0.0, description="GPUs of each task of Ray, 0.25: four share one; 0: tasks use CPUs"
+    )
+    labels: dict[str, str] = Field({}, description="only machines of the Ray cluster with these labels")
     threads: int | None = Field(
         None, ge=1, description="threads of the numerical libraries in each process; none: one"
     )
@@ -297,6 +364,7 @@ class Config(Section):
     """Everything that decides a campaign's result."""
 
     run: Run = Run()
+    search: Search = Search()
     action_space: ActionSpace = ActionSpace()
     policy: Policy = Policy()
     grpo: Grpo = Grpo()
@@ -305,6 +373,7 @@ class Config(Section):
     novelty: Novelty = Novelty()
     gate: Gate = Gate()
     prior: Prior = Prior()
+    generator: Generator = Generator()
     relax: Relax = Relax()
     hull: Hull = Hull()
     evaluation: Thresholds = Thresholds()
@@ -336,11 +405,11 @@ class Config(Section):
 
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
-    # What `make search` runs: the screened ranking, a few minutes on two cores. With `--source policy` the
-    # shipped policy proposes and learns.
+    # What `make search` runs: the screened ranking, learning from what comes of it, a few minutes on two
+    # cores. With `--source policy` the shipped policy proposes and learns.
     "quick": {
         "run": {"structures": 960},
-        "policy": {"source": "screened", "start_from": "default"},
+        "policy": {"source": "adaptive", "start_from": "default"},
         "prior": {"query": "free", "candidates": 2},
     },
     # A search that learns from the shipped policy on: with the paper's α and width little of the spread of
@@ -431,7 +500,12 @@ def load_config(
         raise InputError(_explain(error, sources)) from None
 
 
-OPTIONS = {"action_space.min_counts": "--counts", "action_space.max_counts": "--counts"}
+OPTIONS = {
+    "run.structures": "-n",
+    "action_space.min_counts": "--counts",
+    "action_space.max_counts": "--counts",
+    "prior.train": "--prior-train",
+}
 """Options of the command line whose name is not that of the value."""
 
 

@@ -137,18 +137,18 @@ def test_commands(path: Path, tmp_path: Path) -> None:
     listed = runner.invoke(app, ["catalogue", "list", "--file", str(path), "--most", "0.0"])
     assert listed.exit_code == 0, listed.output
     assert f"of {N} entries" in listed.output
+    some = runner.invoke(app, ["catalogue", "list", "--file", str(path), "--where", "e_hull < 0.0"])
+    assert f"{sum(np.linspace(-0.05, 0.1, N) < 0)} of {N} entries" in some.output
     shown = runner.invoke(app, ["catalogue", "show", "1", "--file", str(path)])
     assert "-0.0500 eV/atom" in shown.output
     out = tmp_path / "some.extxyz"
-    done = runner.invoke(app, ["catalogue", "export", "--file", str(path), "--level", "3", "--out", str(out)])
+    done = runner.invoke(app, ["export", str(path), "--where", "level >= 3", "--out", str(out)])
     assert done.exit_code == 0, done.output
     assert len(load([out]).crystals) == 6
     wrong = runner.invoke(app, ["catalogue", "list", "--file", str(path), "--elements", "na"])
     assert isinstance(wrong.exception, InputError)
     assert "Na" in str(wrong.exception)
-    nothing = runner.invoke(
-        app, ["catalogue", "export", "--file", str(path), "--elements", "He", "--out", "x"]
-    )
+    nothing = runner.invoke(app, ["export", str(path), "--elements", "He", "--out", str(tmp_path / "x")])
     assert isinstance(nothing.exception, InputError)
 
 

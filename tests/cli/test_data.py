@@ -35,7 +35,7 @@ def test_every_command_has_an_example() -> None:
 def test_build_with_an_empty_folder_fails_with_the_way_out(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from anchor.cli.main import run; run()", "data", "build"]
     result = subprocess.run(
-        [*command, "--wheels", str(tmp_path), "--output", str(tmp_path / "out")],
+        [*command, "--wheels", str(tmp_path), "--out", str(tmp_path / "out")],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert result.returncode == 2

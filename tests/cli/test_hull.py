@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_hull_prints_every_structure_with_its_status(folder: Path) -> None:
-    result = run("hull", folder, "--potential", "chgnet", "--json")
+    result = run("hull", folder, "--potential", "chgnet", "--as-is", "--json")
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
     salt, squeezed, polonium = report["structures"]
@@ -70,10 +70,8 @@ def test_hull_says_what_not_to_believe() -> None:
     assert "Y2Se3 (mp only, 0.14)" in note
 
 
-def test_hull_relaxes_when_asked(folder: Path) -> None:
-    result = run(
-        "hull", folder / "b-squeezed.cif", "--potential", "chgnet", "--cell", "--kind", "dft", "--json"
-    )
+def test_hull_relaxes_unless_told_not_to(folder: Path) -> None:
+    result = run("hull", folder / "b-squeezed.cif", "--potential", "chgnet", "--hull", "dft", "--json")
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
     assert report["relaxed"] == "cell"
@@ -83,7 +81,7 @@ def test_hull_relaxes_when_asked(folder: Path) -> None:
 
 
 def test_hull_table_names_competing_phases(folder: Path) -> None:
-    result = run("hull", folder, "--potential", "chgnet")
+    result = run("hull", folder, "--potential", "chgnet", "--as-is")
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert lines[0].split("\t")[:3] == ["structure", "formula", "above hull eV/atom"]
@@ -106,6 +104,7 @@ def test_hull_against_a_reference_file_of_ones_own(folder: Path, tmp_path: Path)
         "chgnet",
         "--alex-mp",
         tmp_path / "entries.json",
+        "--as-is",
         "--json",
     )
     assert result.exit_code == 0, result.output
@@ -139,8 +138,8 @@ def test_energies_build_stops_at_its_limit_and_goes_on(
     monkeypatch.setenv("ANCHOR_CACHE", str(tmp_path))
     command = ["energies", "build", "--potential", "chgnet", "--threads", "1", "--json"]
     reports = []
-    for minutes in ("0", "0.0001"):
-        result = run(*command, "--time-limit", minutes)
+    for hours in ("0", "0.000002"):
+        result = run(*command, "--hours", hours)
         assert result.exit_code == 0, result.output
         reports.append(json.loads(result.stdout))
     assert [r["chunks_done"] for r in reports] == [0, 1]

@@ -47,7 +47,7 @@ def test_known_formulas_only_when_asked_for() -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--elements", "Li,Xx"], "not one of the 84 elements"),
+        (["--elements", "Li,Xx"], "is not an element"),
         (["--elements", "Li,O", "--k", "3"], "only 2 allowed elements"),
         (["--out", f"{__file__}/best.csv"], "is a file, not a folder"),
         (["--out", "."], "is a folder"),

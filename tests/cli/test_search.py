@@ -61,7 +61,7 @@ def test_sample_draws_from_the_campaigns_policy(folder: Path) -> None:
 
 def test_export_opens_in_ase(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "valid.extxyz"
-    command = ["export", str(folder), "--format", "extxyz", "--which", "valid", "--out", str(out), "--json"]
+    command = ["export", str(folder), "--as", "extxyz", "--which", "valid", "--out", str(out), "--json"]
     result = RUNNER.invoke(app, command)
     assert result.exit_code == 0, result.output
     frames = ase.io.read(out, ":")
@@ -84,7 +84,7 @@ def test_options_reach_the_configuration_as_they_are_and_name_themselves() -> No
     assert "max_counts: {'No': 3, Y: 2}  # --counts" in result.output
     assert "min_counts: {Y: 1}  # --counts" in result.output
     assert "k: [2, 3]  # --k" in result.output
-    assert "structures: 64  # --structures" in result.output
+    assert "structures: 64  # -n" in result.output
     assert "seed: 5  # --seed" in result.output
 
 
@@ -92,11 +92,11 @@ def test_options_reach_the_configuration_as_they_are_and_name_themselves() -> No
     ("arguments", "expected"),
     [
         (["search", "--set", "grpo.group_sise=1"], "did you mean"),
-        (["search", "--elements", ","], "names nothing"),
+        (["search", "--elements", ","], "names no element"),
         (["resume", "nowhere"], "no ledger"),
         (["report", "nowhere"], "no ledger"),
         (["sample", "nowhere.safetensors"], "no policy file"),
-        (["export", "nowhere", "--format", "xyzz"], "did you mean"),
+        (["export", "nowhere", "--as", "extxy"], "did you mean"),
     ],
 )
 def test_wrong_input_is_explained(arguments: list[str], expected: str) -> None:
@@ -106,7 +106,7 @@ def test_wrong_input_is_explained(arguments: list[str], expected: str) -> None:
 
 
 def test_nothing_to_export_is_said(folder: Path) -> None:
-    result = RUNNER.invoke(app, ["export", str(folder), "--which", "valid", "--most", "-9"])
+    result = RUNNER.invoke(app, ["export", str(folder), "--which", "valid", "--where", "e_hull < -9"])
     assert isinstance(result.exception, AnchorError)
     assert "no valid to export" in str(result.exception)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
+import pytest
 from ase.geometry.geometry import general_find_mic
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +18,7 @@ from anchor.crystals.distances import (
     shortest_distances,
     shortest_lattice_vectors,
 )
+from anchor.crystals.lattices import minkowski_reduce
 
 cases = given(st.integers(0, 2**32 - 1), st.integers(1, 8), st.sampled_from([0, 1, 3, 30]))
 
@@ -28,14 +31,37 @@ def test_pairs_agree_with_pymatgen_and_ase(
     crystals = random_crystal(seed, atoms=atoms, skew=skew)
     contacts = minimum_image_distances(crystals)
     assert len(contacts) == atoms * (atoms - 1) // 2
-    # ASE's public get_distances skips the reduction where the cell is skewed but its vectors are long
+    # ASE's public get_distances skips the reduction where the cell is skewed but its vectors are long; in
+    # cells sheared 30 times over its own rounding reaches 1e-6 Å, where ours is 1e-10 (the next test)
     _, by_ase = general_find_mic(
         crystals.cart[contacts.second] - crystals.cart[contacts.first], crystals.lattice[0], pbc=[True] * 3
     )
-    rounding = 1e-11 * np.abs(crystals.lattice).max() + 1e-9
-    np.testing.assert_allclose(contacts.distance, by_ase, atol=rounding)
+    longest = np.abs(crystals.lattice).max()
+    np.testing.assert_allclose(contacts.distance, by_ase, atol=1e-9 * longest + 1e-9)
     by_pymatgen = crystals.to_structures()[0].distance_matrix
-    np.testing.assert_allclose(contacts.distance, by_pymatgen[contacts.first, contacts.second], atol=rounding)
+    np.testing.assert_allclose(
+        contacts.distance, by_pymatgen[contacts.first, contacts.second], atol=1e-11 * longest + 1e-9
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_pairs_in_very_skewed_cells_are_exact(random_crystal: Callable[..., Crystals], seed: int) -> None:
+    """Against rational arithmetic on the stored numbers."""
+    crystals = random_crystal(seed, atoms=2, skew=30)
+    lattice = [[Fraction(x) for x in row] for row in crystals.lattice[0].tolist()]
+    change = np.rint(minkowski_reduce(crystals.lattice)[1][0]).astype(int).tolist()
+    reduced = [[sum(change[i][m] * lattice[m][j] for m in range(3)) for j in range(3)] for i in range(3)]
+    one, other = ([Fraction(x) for x in row] for row in crystals.frac.tolist())
+    gap = [sum((other[m] - one[m]) * lattice[m][j] for m in range(3)) for j in range(3)]
+    near = np.linalg.solve(np.array(reduced, dtype=float).T, np.array(gap, dtype=float)).round().astype(int)
+    squares = []
+    for steps in product((-1, 0, 1), repeat=3):
+        image = (near + steps).tolist()
+        left = [gap[j] - sum(image[i] * reduced[i][j] for i in range(3)) for j in range(3)]
+        squares.append(float(sum(x * x for x in left)))
+    exact = min(squares)
+    assert minimum_image_distances(crystals).distance[0] == pytest.approx(exact**0.5, abs=1e-8)
 
 
 @settings(max_examples=25, deadline=None)

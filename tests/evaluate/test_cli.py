@@ -13,7 +13,7 @@ from anchor.errors import InputError
 from anchor.formats import write
 
 RUNNER = CliRunner()
-FAST = ["--potential", "mattersim-1m", "--steps", "2"]
+FAST = ["--potential", "mattersim-1m", "--max-steps", "2"]
 FORMULAS = "formulas:NaCl,MgO,nonsense,LiF"
 
 
@@ -58,7 +58,7 @@ def test_json_is_one_document(folder: Path) -> None:
 
 def test_changed_settings_are_refused(folder: Path) -> None:
     error = refused("evaluate", FORMULAS, "--prior", "templates", "--seeds", "2", "--out", folder,
-                    "--potential", "mattersim-1m", "--steps", "3")  # fmt: skip
+                    "--potential", "mattersim-1m", "--max-steps", "3")  # fmt: skip
     assert "another" in error.message
     assert "--out" in str(error.hint)
 
@@ -76,9 +76,9 @@ def test_another_gate_rescores_and_another_prior_pairs(folder: Path, monkeypatch
     table = run("compare", folder, other, lemat)
     assert table.count("gate: ") == 2  # two footers, two tables
     assert "* best" in table
-    assert run("compare", folder, other, "--format", "md").count("|\n") == 4
-    assert r"\toprule" in run("compare", folder, other, "--format", "latex")
-    assert run("compare", folder, other, "--format", "csv").startswith("row,group,metric")
+    assert run("compare", folder, other, "--as", "md").count("|\n") == 4
+    assert r"\toprule" in run("compare", folder, other, "--as", "latex")
+    assert run("compare", folder, other, "--as", "csv").startswith("row,group,metric")
     assert json.loads(run("compare", folder, other, "--json"))[0]["rows"][0]["n"] == 8
     paired = json.loads(run("compare", folder, other, "--paired", "--json"))
     assert paired["pairs"][0]["differences"]["unique"]["value"] == 0

@@ -51,7 +51,7 @@ def test_load_protocol_refuses_what_it_does_not_know() -> None:
     with pytest.raises(InputError, match="no option pre_relax"):
         load_protocol("internal", pre_relax="chgnet", gate=None)
     with pytest.raises(InputError, match="not a gate"):
-        load_protocol("internal", gate="paper")
+        load_protocol("internal", gate="papre")
 
 
 def test_fault_is_told_from_the_columns() -> None:

@@ -132,7 +132,7 @@ def wrong_calibration(folder: Path) -> None:
 
 RELAX = "relax {} --potential mattersim-1m --max-steps 3 --workers 1"
 HULL = "hull {} --potential mattersim-1m"
-EVALUATE = "evaluate {} --potential mattersim-1m --steps 2 --workers 1 --out e"
+EVALUATE = "evaluate {} --potential mattersim-1m --max-steps 2 --workers 1 --out e"
 SMALL = "--preset default --elements Na,Cl --k 2 --max-atoms 4 --set grpo.group_size=8 --finds 0 --set run.workers=1"
 FINDS = ("run/finds/notes.cif", "run/finds/my-structure.cif", "run/finds/data.csv")
 RESULTS = ("new/finds.csv", "new/report.html", "new/metrics.jsonl", "new/finds/01-mine.cif")
@@ -215,7 +215,7 @@ def _loss() -> list[Line]:
         Line("loss", "policy warm-start -n 16 --out mine.safetensors", "exists", mine=("mine.safetensors",)),
         Line("loss", "policy plausibility -n 100 --out mine.json", "exists", mine=("mine.json",)),
         Line("loss", "policy surrogate --epochs 1 --members 2 --width 4 --out mine.safetensors", "exists", mine=("mine.safetensors",)),
-        Line("loss", "export run --which valid --format extxyz --out mine.extxyz", "exists", mine=("mine.extxyz",)),
+        Line("loss", "export run --which valid --as extxyz --out mine.extxyz", "exists", mine=("mine.extxyz",)),
         Line("loss", RELAX.format("nacl.cif") + " --out mine.extxyz", "exists", mine=("mine.extxyz",)),
         Line("loss", "prior sample NaCl -n 1 --out mine.cif", "exists", mine=("mine.cif",)),
         Line("loss", "evaluate nacl.cif --out other", "something else", mine=("other/notes.txt",)),
@@ -235,9 +235,9 @@ def _output() -> list[Line]:
     commands = (
         RELAX.format("nacl.cif") + " --out {}.extxyz", "data convert nacl.cif --out {}.extxyz",
         "prior sample NaCl -n 1 --out {}.extxyz", "policy save run --out {}.safetensors",
-        "report run --out {}.html", "export run --which valid --format csv --out {}.csv",
+        "report run --out {}.html", "export run --which valid --as csv --out {}.csv",
         "policy warm-start -n 16 --out {}.safetensors", f"search {SMALL} -n 8 --out {{}}",
-        "evaluate nacl.cif --potential mattersim-1m --steps 2 --workers 1 --out {}",
+        "evaluate nacl.cif --potential mattersim-1m --max-steps 2 --workers 1 --out {}",
         "report run --summary {}.json", "report run --picture {}.png",
     )  # fmt: skip
     lines = []
@@ -255,7 +255,7 @@ def _ledger() -> list[Line]:
         "report run",
         "resume run -n 32 --accept-changes",
         "sample run",
-        "export run --which valid --format csv",
+        "export run --which valid --as csv",
     ):
         lines += [
             Line("ledger", command, "ledger|damaged", cut("run/ledger.db", 0.5)),
@@ -331,7 +331,7 @@ def _options() -> list[Line]:
         Line("option", RELAX.format("nacl.cif").replace("3", "-3"), "max.steps"),
         Line("option", HULL.format("nacl.cif") + " --cell --fmax nan", "fmax"),
         Line("option", "sample default --seed -1", "seed"),
-        Line("option", "export run --which valid --format csv --most nan", "most"),
+        Line("option", "export run --which valid --as csv --where level<low", "number"),
         Line("device", RELAX.format("nacl.cif") + " --device cuda", "cuda"),
         Line("device", RELAX.format("nacl.cif") + " --device mps", "mps"),
         Line("device", HULL.format("nacl.cif") + " --device nonsense", "device"),

@@ -17,7 +17,7 @@ SEARCH = (
     "search --preset default -n 16 --elements Li,Na,K,Rb,Y,Sc,Se,S,F --k 3 --max-atoms 5 --seed 1 --finds 2 "
     "--out run --set grpo.group_size=16 --set relax.max_steps=5 --set run.workers=1"
 )
-EVALUATE = "evaluate nacl.cif --potential mattersim-1m --steps 2 --workers 1 --out eval"
+EVALUATE = "evaluate nacl.cif --potential mattersim-1m --max-steps 2 --workers 1 --out eval"
 
 NACL = """data_NaCl
 _symmetry_space_group_name_H-M 'P 1'

@@ -8,6 +8,7 @@ import pytest
 from anchor.arrays import load_arrays
 from anchor.chemistry.composition import Compositions
 from anchor.errors import InputError
+from anchor.executors import Workplace
 from anchor.filling import run
 from anchor.hull.filling import Filling, filling_path
 
@@ -29,7 +30,7 @@ def test_a_filling_from_formulas_to_file(tmp_path: Path, monkeypatch: pytest.Mon
             target=tmp_path,
             elements=("K", "Y", "Se"),
             second="chgnet",
-            workers=1,
+            where=Workplace(workers=1),
             on_progress=lines.append,
         )
 
@@ -58,7 +59,9 @@ def test_a_filling_from_formulas_to_file(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_loose_elements_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="Gd"):
-        run.fill("mattersim-1m", folder=tmp_path, target=tmp_path, elements=("Gd", "O"), workers=1)
+        run.fill(
+            "mattersim-1m", folder=tmp_path, target=tmp_path, elements=("Gd", "O"), where=Workplace(workers=1)
+        )
 
 
 def test_ternaries_of_proposals() -> None:

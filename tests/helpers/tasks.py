@@ -7,6 +7,8 @@ import signal
 import time
 from pathlib import Path
 
+import numpy as np
+
 from anchor.errors import InputError
 
 
@@ -17,6 +19,17 @@ def pid_of(_: object) -> int:
 def nap(seconds: float) -> int:
     time.sleep(seconds)
     return os.getpid()
+
+
+def nap_square(task: tuple[float, int]) -> int:
+    time.sleep(task[0])
+    return task[1] ** 2
+
+
+def wait_for(path: str) -> bool:
+    while not Path(path).exists():
+        time.sleep(0.01)
+    return True
 
 
 def noted(path: str) -> Path:
@@ -72,3 +85,27 @@ def burn(seconds: float) -> float:
     while time.process_time() - began < seconds:
         pass
     return seconds
+
+
+def doubled_in_place(array: np.ndarray) -> np.ndarray:
+    array *= 2
+    return array
+
+
+def die_once(task: tuple[str, int]) -> int:
+    """The square of a number; whoever comes first is killed, as by the kernel when memory is short."""
+    path, number = task
+    try:
+        Path(path).touch(exist_ok=False)
+    except FileExistsError:
+        return number**2
+    os.kill(os.getpid(), signal.SIGKILL)
+    return -1
+
+
+def node_of(_: int) -> str:
+    """Which machine of a Ray cluster did it."""
+    time.sleep(1)  # so that one machine does not do it all before the other is asked
+    import ray
+
+    return ray.get_runtime_context().get_node_id()

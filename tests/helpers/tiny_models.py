@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
-from anchor.models import crystalite, kldm, omatg
-from anchor.models.base import StructureModel
+from anchor.models import crystalite, crystalite_dng, kldm, kldm_dng, omatg
+from anchor.models.base import JointModel, StructureModel
 from anchor.models.network import CspSize
 from anchor.models.transformer import TransformerSize
 
@@ -28,3 +30,13 @@ def tiny(name: str) -> StructureModel:
     return crystalite.Crystalite(
         crystalite.CrystaliteSettings(size=TRANSFORMER, standardise=True, annealing=(0.0, 0.0))
     )
+
+
+def tiny_joint(name: str, *, answer: str = "expected") -> JointModel:
+    torch.manual_seed(0)
+    if name == "kldm-dng":
+        csp = kldm.KldmSettings(size=CSP, cell_step="exact", view="denoiser", span=4.0, pairing="nearest")
+        return kldm_dng.KldmDng(kldm_dng.KldmDngSettings(csp))
+    small = crystalite_dng.SETTINGS["small"]
+    size = replace(TRANSFORMER, shared_bias=True, descriptors=True, roles=True, pair_values=True)
+    return crystalite_dng.CrystaliteDng(replace(small, csp=replace(small.csp, size=size), answer=answer))

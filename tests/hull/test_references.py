@@ -46,7 +46,7 @@ def part() -> Reference:
 
 @pytest.fixture(scope="module")
 def energies(part: Reference, potential: Potential) -> store.Energies:
-    columns = store.single_point_columns(part.crystals, potential)
+    columns = store.single_point_columns(potential, part.crystals)
     n = len(part.crystals)
     return store.Energies(
         potential=potential.name,

@@ -90,9 +90,10 @@ def test_preconditioning_and_loss_weight_make_unit_targets():
     x, y = batch.frac.double() - 0.5, model.encode_cell(batch.lattice.double())
     seen = {}
 
-    def network(_numbers, frac, scaled, _lattice, _sigma):
+    def network(_numbers, frac, scaled, _lattice, _sigma, *, extra):
+        assert extra is None
         seen.update(frac=frac, scaled=scaled)
-        return torch.ones(4, 3, 3).double(), torch.full((4, 6), 2.0).double()
+        return torch.ones(4, 3, 3).double(), torch.full((4, 6), 2.0).double(), torch.zeros(4, 3, 8)
 
     model.network = torch.nn.Module()
     model.network.forward = network
@@ -274,13 +275,13 @@ def test_gathered_pairs_reach_the_atoms():
     batch = batch_of(4, 2)
     cell, sigma = torch.zeros(2, 6), torch.full((2,), 0.3)
     with torch.no_grad():
-        one, _ = network(batch.numbers, batch.frac, cell, batch.lattice, sigma)
+        one, _, _ = network(batch.numbers, batch.frac, cell, batch.lattice, sigma)
         stretched = batch.lattice * torch.tensor([1.0, 1.0, 1.6])
-        two, _ = network(batch.numbers, batch.frac, cell, stretched, sigma)
+        two, _, _ = network(batch.numbers, batch.frac, cell, stretched, sigma)
         network.pairs = None
         for block in network.blocks:
             block.pair_out = None
-        blind, _ = network(batch.numbers, batch.frac, cell, batch.lattice, sigma)
-        blind2, _ = network(batch.numbers, batch.frac, cell, stretched, sigma)
+        blind, _, _ = network(batch.numbers, batch.frac, cell, batch.lattice, sigma)
+        blind2, _, _ = network(batch.numbers, batch.frac, cell, stretched, sigma)
     assert (one - two).abs().max() > 1e-3
     torch.testing.assert_close(blind, blind2, atol=1e-5, rtol=1e-5)

@@ -165,7 +165,7 @@ def test_other_files_are_refused(tmp_path: Path):
         load_model(tmp_path / "bad.safetensors")
     with pytest.raises(MissingDependencyError, match="no weights at"):
         load_model(tmp_path / "none.safetensors")
-    with pytest.raises(InputError, match="unknown learned prior"):
+    with pytest.raises(InputError, match="unknown model"):
         new_model("omat")
     with pytest.raises(InputError, match="unknown size"):
         new_model("omatg", "huge")

@@ -2,6 +2,8 @@
 
 import itertools
 import math
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,10 @@ from anchor.chemistry.composition import Composition, Compositions
 from anchor.chemistry.elements import INDEX
 from anchor.chemistry.features import element_features
 from anchor.config import Config, load_config
-from anchor.errors import InputError
+from anchor.errors import AnchorError, InputError
 from anchor.policy.constraints import Limits
 from anchor.policy.distribution import Actions, Conditions, evaluate
-from anchor.policy.grpo import Learner, Scores, clipped_surrogate, each_group, group_advantages
+from anchor.policy.grpo import Learner, Rollout, Scores, clipped_surrogate, each_group, group_advantages
 from anchor.policy.network import CompositionPolicy
 from anchor.policy.rollout import Context, evaluation_context, h_max
 
@@ -276,3 +278,57 @@ def test_a_shipped_policy_is_extended_to_own_objectives() -> None:
         evaluate(policy, Actions.prepare(compositions, plain, limits)).log_prob,
         evaluate(learner.policy, Actions.prepare(compositions, more, limits)).log_prob,
     )
+
+
+# Bounded staleness
+
+
+def pipelined(learner: Learner, steps: int, *, score: Callable[[Rollout], Sequence[Scores]]) -> list[Rollout]:
+    """Steps as a campaign takes them that relaxes s + 1 at a time; answers come in order."""
+    under_way: deque[Rollout] = deque()
+    taken: list[Rollout] = []
+    for step in range(steps):
+        while len(under_way) <= learner.config.search.staleness:
+            under_way.append(learner.rollout(step + len(under_way)))
+        taken.append(under_way.popleft())
+        learner.update(taken[-1], score(taken[-1]))
+    return taken
+
+
+@pytest.mark.parametrize("staleness", [0, 1, 4])
+def test_learns_the_toy_from_rollouts_of_earlier_policies(staleness: int) -> None:
+    settings = ("grpo.learning_rate=5e-3", "reward.subgroup_mask=false", f"search.staleness={staleness}")
+    learner = Learner.start(*small(*settings))
+    taken = pipelined(learner, 120, score=each_group(many_oxygens))
+    rewards = [many_oxygens(*next(rollout.groups())).reward.mean() for rollout in taken]
+    assert np.mean(rewards[:5]) < 1.4
+    assert np.mean(rewards[-5:]) > 1 + 0.5 + 0.05 * 8 - 0.1
+
+
+def test_ratios_are_those_to_the_policy_that_sampled() -> None:
+    """After an update by others the first epoch's ratio is not one: a copy of θ_old would say it is."""
+    config, limits = small("search.staleness=1", "grpo.epochs=1", "grpo.learning_rate=1e-2")
+    learner = Learner.start(config, limits)
+    first, second = learner.rollout(0), learner.rollout(1)
+    assert learner.update(first, each_group(many_oxygens)(first))["approx_kl"] == 0
+    with torch.no_grad():
+        ratio = evaluate(learner.policy, second.actions).log_prob - second.evaluation.log_prob
+    expected = float((ratio.double().exp() - 1 - ratio.double()).mean())
+    assert expected > 1e-6
+    metrics = learner.update(second, each_group(many_oxygens)(second))
+    assert metrics["approx_kl"] == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("stop", [1, 2, 5])
+def test_what_was_under_way_is_sampled_again(stop: int) -> None:
+    config, limits = small("search.staleness=3")
+    whole = Learner.start(config, limits)
+    taken = pipelined(whole, 9, score=each_group(many_oxygens))
+    broken = Learner.start(config, limits)
+    pipelined(broken, stop, score=each_group(many_oxygens))
+    resumed = Learner.resume(config, limits, broken.state(), updates=stop)
+    assert resumed.state() == broken.state()
+    for step in range(stop, stop + 4):
+        assert resumed.rollout(step).compositions.cells == taken[step].compositions.cells
+    with pytest.raises(AnchorError, match="cannot be sampled"):
+        resumed.rollout(stop + 4)

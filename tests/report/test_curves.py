@@ -75,7 +75,7 @@ def test_tally_by_hand() -> None:
     assert tally.proposed == 7
     assert tally.counts == {
         "valid": 6, "unique": 6, "novel": 5, "metastable": 5, "stable": 1, "msun": 3, "sun": 1,
-        "known": 1, "known_anywhere": 1,
+        "new_msun": 2, "new_sun": 1, "known": 1, "known_anywhere": 1,
     }  # fmt: skip
     assert tally.rate("valid") == pytest.approx(6 / 7)
     assert tally.status == {"scored": 6, "not realised": 1}

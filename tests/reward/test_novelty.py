@@ -91,6 +91,13 @@ def test_history_is_first_in_first_out(items: list[tuple[str, np.ndarray]], cap:
         expected = [z for formula, z in items if formula == name][-cap:]
         assert len(history.embeddings(name)) == len(expected)
         assert all((a == b).all() for a, b in zip(history.embeddings(name), expected, strict=True))
+    forgetful, stored = History(cap=cap, in_mind=1), list[tuple[str, np.ndarray]]()
+    forgetful.recall = lambda name: [z for formula, z in stored if formula == name]
+    for formula, z in items:
+        forgetful.append(formula, z)
+        stored.append((formula, z))
+    for name in ("A", "B"):
+        np.testing.assert_array_equal(forgetful.embeddings(name), history.embeddings(name))
     rebuilt = History(cap=cap)
     for formula, z in history:
         rebuilt.append(formula, z)

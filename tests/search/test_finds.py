@@ -14,12 +14,12 @@ from anchor.errors import Notice
 from anchor.hull.alex_mp import AlexMPHull
 from anchor.hull.phases import Phases
 from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS
-from anchor.report.html import report_html
+from anchor.report.entries import campaign_entries
 from anchor.search import finds as finds_module
 from anchor.search.campaign import Campaign
-from anchor.search.export import write_finds
 from anchor.search.finds import EACH, Finds, _with_finds, about, choose, choose_known, refine
 from anchor.search.ledger import Ledger, decode_crystal, encode_crystal
+from anchor.search.outputs import write_finds
 from anchor.search.tables import candidates, finds
 
 CRYSTAL = encode_crystal(
@@ -114,13 +114,8 @@ def test_suspicious_ones_and_rediscoveries_are_listed_apart(ledger: Ledger, tmp_
     ]  # fmt: skip
     assert table[0]["energy_above_hull_with_finds_ev_per_atom"] == "0.01"
     assert table[2]["space_group_known"] == "True"
-    page = report_html(ledger)
-    parts = [page.index(title) for title in ("<h2>Finds", "<h2>Suspicious", "<h2>Rediscoveries")]
-    assert parts == sorted(parts)
-    assert "<b>0 of 1</b> are on the hull" in page
-    assert "deeper than 99.7 %" in page[parts[1] : parts[2]]
-    assert "deeper than 99.7 %" not in page[parts[0] : parts[1]]
-    assert "known in icsd, space group agrees" in page[parts[2] :]
+    standings = {entry["formula"]: entry["standing"] for entry in campaign_entries(ledger).shown}
+    assert standings == {"NaCl2": "find", "Na2Cl": "deep", "Na3Cl": "known"}
 
 
 def test_what_is_said_about_a_find() -> None:
@@ -189,9 +184,8 @@ def test_finds_are_ordered_by_the_level_that_they_passed(ledger: Ledger, tmp_pat
     assert (counts["attacked"], counts["verified"]) == (2, 1)
     with write_finds(Finds.read(ledger), tmp_path).open() as file:
         assert [(row["level"], row["why"]) for row in csv.DictReader(file)][2] == ("0", "said at 1")
-    page = report_html(ledger)
-    assert "<b>1 of 2</b> that were attacked passed level 3" in page
-    assert "level 3: said at 3" in page
+    shown = {entry["id"]: entry for entry in campaign_entries(ledger).shown}
+    assert (shown[2]["level"], shown[2]["verdicts"][-1]["reason"]) == (3, "said at 3")
 
 
 def test_a_refinement_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

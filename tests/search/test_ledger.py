@@ -13,11 +13,13 @@ import sqlalchemy as sa
 
 from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError, InputError
+from anchor.exports.chosen import of_campaign
+from anchor.report.entries import campaign_entries
 from anchor.report.html import report_html
 from anchor.search.campaign import Campaign
-from anchor.search.export import export
 from anchor.search.ledger import Ledger, decode_crystal, encode_crystal, file_system_type
 from anchor.search.tables import candidates
+from anchor.selecting import everything, parse
 
 IDENTITY = {"anchor": "0", "reference": "abc"}
 
@@ -213,10 +215,12 @@ def test_an_older_schema_is_read(old: Path) -> None:
 
 def test_an_older_schema_is_reported_and_exported(old: Path) -> None:
     ledger = Ledger.open(old)
-    assert export(ledger, old / "finds.extxyz") == 3
-    assert export(ledger, old / "valid.extxyz", which="valid") == 32
-    page = report_html(ledger)
-    assert all(find["spacegroup"] in page for find in ledger.find_rows())
+    assert len(of_campaign(ledger, everything())) == 3
+    assert len(of_campaign(ledger, everything(), "valid")) == 32
+    assert 0 < len(of_campaign(ledger, parse("nelements = 2"), "valid")) < 32
+    shown = {entry["id"]: entry.get("space_group") for entry in campaign_entries(ledger).shown}
+    assert all(shown[find["candidate"]] == find["spacegroup"] for find in ledger.find_rows())
+    assert "of 32 proposed" in report_html(ledger)
 
 
 def test_an_older_schema_is_not_gone_on_with(old: Path) -> None:

@@ -149,7 +149,7 @@ def test_an_evaluation_asks_as_the_campaign_asked(
     folder: Path, tmp_path: Path, given: list[str], expected: tuple[str, str, int | None]
 ) -> None:
     command = ["evaluate", str(folder), "-n", "3", "--seeds", "1", "--potential", "mattersim-1m"]
-    command += ["--steps", "0", "--workers", "1", "--out", str(tmp_path / "out"), "--json"]
+    command += ["--max-steps", "0", "--workers", "1", "--out", str(tmp_path / "out"), "--json"]
     result = CliRunner().invoke(app, [*command, *given])
     assert result.exit_code == 0, (result.output, result.exception)
     assert json.loads(result.stdout)["read"]["with_crystal"] == 3

@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from anchor.cli.main import app
+from anchor.executors import Workplace
 from anchor.studies import tables
 from anchor.studies.budget import plan_study
 from anchor.studies.cells import Results, run_study
@@ -105,7 +106,7 @@ def test_forms_of_a_table() -> None:
 def test_every_study_runs_end_to_end(name: str, folder: Path) -> None:
     study, results = STUDIES[name], Results(folder, SMOKE)
     said: list[str] = []
-    run_study(study, results, workers=1, say=said.append)
+    run_study(study, results, where=Workplace(workers=1), say=said.append)
     assert len(said) == len(study.made)
     assert not tables.unfinished(study, results)
     table = tables.make_table(study, results)
@@ -113,7 +114,7 @@ def test_every_study_runs_end_to_end(name: str, folder: Path) -> None:
     assert all(len(row) == len(table.head) for row in table.rows)
     if study.made:
         before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
-        run_study(study, results, workers=1, say=lambda _: None)
+        run_study(study, results, where=Workplace(workers=1), say=lambda _: None)
         after = {path: path.stat().st_mtime_ns for path in folder.rglob("summary.json")}
         assert all(before[path] == time for path, time in after.items()), "what is made is not made again"
         plan = plan_study(study, results)

@@ -10,6 +10,7 @@ from ase import Atoms
 from ase.build import molecule
 
 from anchor.crystals.crystals import Crystals
+from anchor.hull.energies import load_energies
 from anchor.verify.claims import Claim, Competition, Context
 from anchor.verify.molecules import hydrides
 from anchor.verify.oracle import Oracle, oracle
@@ -75,6 +76,26 @@ def test_hydrides() -> None:
     for name, found in box.items():
         atoms = molecule(name, cell=[8.0] * 3, pbc=True)
         assert hydrides(Crystals.from_atoms(atoms)) == found, name
+
+
+def test_ytterbium_is_refused_because_its_known_compounds_are_misplaced(
+    mattersim: Context, claim_at: Make
+) -> None:
+    """YbP, Yb2S3 and Yb2Se3 exist; the potential and both hulls put them far above."""
+    reference, hull = mattersim.reference, mattersim.hull
+    lowest = load_energies("mattersim-1m", reference.crystals).lowest
+    for formula in ("YbP", "Yb2S3", "Yb2Se3"):
+        (row,) = np.flatnonzero(reference.formulas == formula)
+        crystal = reference.crystals[np.array([row])]
+        energy = np.array([lowest[row] * crystal.n_atoms])
+        place = hull.score(crystal, energy, checkpoint_hash=mattersim.potential.checkpoint_hash)
+        assert place.energy_above_hull[0] > 0.3
+    trivalent, divalent, metal = oracle(
+        [claim_at(formula, -0.05) for formula in ("KYbSe2", "K2YbSe2", "Yb2MgAg")], mattersim
+    )
+    assert not trivalent.passed
+    assert "trivalent ytterbium" in trivalent.reason
+    assert "ytterbium" not in divalent.reason + metal.reason
 
 
 def test_methane_where_an_ion_belongs_is_refused(mattersim: Context, claim_at: Make) -> None:

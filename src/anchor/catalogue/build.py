@@ -16,12 +16,12 @@ from anchor.hull.alex_mp import AlexMPHull
 from anchor.hull.belief import load_depths
 from anchor.hull.competition import above_with_all
 from anchor.hull.references import PotentialHull
-from anchor.outcomes.columns import ABOVE, FORMATION, METASTABLE_BELOW
+from anchor.outcomes.columns import ABOVE, EACH, FORMATION, METASTABLE_BELOW
 from anchor.outcomes.judge import ScoringHull
 from anchor.potentials.base import Potential
 from anchor.potentials.registry import load_potential
 from anchor.search.environment import load_campaign_hull
-from anchor.search.finds import EACH, Finds
+from anchor.search.finds import Finds
 from anchor.search.ledger import Ledger, decode_crystal
 
 Row = dict[str, Any]

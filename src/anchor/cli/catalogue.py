@@ -7,33 +7,43 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anchor.cli.common import JsonFlag, Overwrite, command_line, emit, print_table
+from anchor.cli.common import (
+    Cardinalities,
+    Condition,
+    Exclude,
+    JsonFlag,
+    MustContain,
+    Overwrite,
+    Symbols,
+    command_line,
+    emit,
+    print_table,
+    selection,
+)
+from anchor.cli.help import App
 from anchor.errors import InputError
 
 if TYPE_CHECKING:
     from anchor.catalogue.catalogue import Catalogue, Entry
 
-app = typer.Typer(help="Crystals that searches have found, with their evidence.", no_args_is_help=True)
+app = App(help="Crystals that searches have found, with their evidence.", no_args_is_help=True)
 
 File = Annotated[Path | None, typer.Option("--file", help="Catalogue; default: the one that ships.")]
-Symbols = Annotated[str | None, typer.Option(help="Comma-separated element symbols.")]
-Cardinalities = Annotated[str | None, typer.Option("--k", help="Numbers of elements, e.g. 2,3.")]
 Most = Annotated[
     float | None,
     typer.Option("--most", help="At most so far above the hull with all entries on it, eV/atom."),
 ]
-AtLeast = Annotated[int | None, typer.Option("--level", min=0, max=6, help="Passed at least this level.")]
 
 
 @app.command("list")
 def list_entries(
     elements: Symbols = None,
-    must_contain: Symbols = None,
-    exclude: Symbols = None,
+    must_contain: MustContain = None,
+    exclude: Exclude = None,
     k: Cardinalities = None,
     most: Most = None,
-    level: AtLeast = None,
-    n: Annotated[int, typer.Option("-n", min=1, help="Most entries to show.")] = 20,
+    condition: Condition = None,
+    n: Annotated[int, typer.Option("-n", min=1, help="How many entries to show.")] = 20,
     file: File = None,
     json: JsonFlag = False,
 ) -> None:
@@ -42,7 +52,7 @@ def list_entries(
     Example: anchor catalogue list --must-contain Na --most 0 -n 50
     """
     whole = _load(file)
-    chosen = _select(whole, elements, must_contain, exclude, k, most, level)
+    chosen = _select(whole, elements, must_contain, exclude, k, most, condition)
     if json:
         emit({"counts": chosen.counts(), "entries": [_row(entry) for entry in _first(chosen, n)]})
         return
@@ -62,7 +72,7 @@ def list_entries(
         ),
     )  # fmt: skip
     if len(chosen) > n:
-        typer.echo(f"and {len(chosen) - n} more: -n {len(chosen)}, or anchor catalogue export")
+        typer.echo(f"and {len(chosen) - n} more: -n {len(chosen)}, or anchor export catalogue")
 
 
 @app.command()
@@ -98,50 +108,6 @@ def show(
     print_table(
         ["element", "x", "y", "z"],
         ([site.specie.symbol, *(f"{x:.5f}" for x in site.frac_coords)] for site in structure),
-    )
-
-
-@app.command()
-def export(
-    out: Annotated[
-        Path,
-        typer.Option(
-            help="By its ending: extxyz, db (ASE), json, parquet, csv, zip; none: a folder of CIFs."
-        ),
-    ],
-    elements: Symbols = None,
-    must_contain: Symbols = None,
-    exclude: Symbols = None,
-    k: Cardinalities = None,
-    most: Most = None,
-    level: AtLeast = None,
-    file: File = None,
-    overwrite: Overwrite = False,
-    json: JsonFlag = False,
-) -> None:
-    """Write entries for ASE, pymatgen, pandas and others.
-
-    Example: anchor catalogue export --must-contain Na --most 0 --out sodium.extxyz
-    """
-    import numpy as np
-
-    from anchor.formats import write
-
-    chosen = _select(_load(file), elements, must_contain, exclude, k, most, level)
-    if not len(chosen):
-        raise InputError("no entry is within these limits", "see what there is: anchor catalogue list")
-    properties = {
-        "e_above_hull": chosen.above_hull,
-        "e_above_hull_with_entries": chosen.above_with_finds,
-        "e_above_oqmd_hull": chosen.above_oqmd,
-        "e_above_mp_hull": chosen.above_mp,
-        "formation_energy_per_atom": chosen.formation_energy,
-        "verified_to_level": chosen.level.astype(np.float64),
-    }
-    ids = [f"{number}-{formula}" for number, formula in zip(chosen.number, chosen.formulas, strict=True)]
-    path = write(out, chosen.crystals, ids, properties, overwrite=overwrite)
-    emit({"file": path, "crystals": len(chosen)}) if json else typer.echo(
-        f"wrote {len(chosen)} crystals to {path}"
     )
 
 
@@ -183,27 +149,29 @@ def _select(
     exclude: str | None,
     k: str | None,
     most: float | None,
-    level: int | None,
+    where: str | None,
 ) -> Catalogue:
-    return whole.select(
+    import numpy as np
+
+    from anchor.exports.chosen import catalogue_rows
+
+    wanted = selection(where, None)  # what is misspelt is refused before anything is read
+    found = whole.select(
         elements=_symbols(elements) if elements is not None else None,
         must_contain=_symbols(must_contain),
         exclude=_symbols(exclude),
         k=_numbers(k) if k is not None else None,
         most=most,
-        level=level,
     )
+    rows = catalogue_rows(found) if where is not None else []
+    keep = [i for i, row in enumerate(rows) if wanted.holds(row)]
+    return found if where is None else found.take(np.array(keep, dtype=np.int64))
 
 
-def _symbols(text: str | None) -> list[str]:
-    from anchor.chemistry.elements import NUMBER
-    from anchor.errors import nearest
+def _symbols(text: str | None) -> tuple[str, ...]:
+    from anchor.chemistry.symbols import read_symbols
 
-    found = [part.strip() for part in (text or "").split(",") if part.strip()]
-    for symbol in found:
-        if symbol not in NUMBER:
-            raise InputError(f"'{symbol}' is not an element", nearest(symbol.capitalize(), NUMBER))
-    return found
+    return () if text is None else read_symbols(text)
 
 
 def _numbers(text: str) -> list[int]:

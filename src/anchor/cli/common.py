@@ -6,17 +6,71 @@ import json
 import shlex
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+if TYPE_CHECKING:
+    from anchor.selecting import Selection
+
 T = TypeVar("T")
+MANY = 20
+"""Crystals from which on a file of messages hears of every tenth of them."""
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that exist.")]
 Seed = Annotated[
     int, typer.Option("--seed", min=0, help="Seed of every random draw: same seed, same result.")
 ]
+Prior = Annotated[
+    str,
+    typer.Option("--prior", help="Name of a prior, as in `anchor prior list`, or its .safetensors file."),
+]
+InputFormat = Annotated[
+    str | None,
+    typer.Option("--format", help="Format of the input, when its names do not tell: cif, poscar, extxyz, …"),
+]
+Hours = Annotated[
+    float | None, typer.Option("--hours", min=0.0, help="Stop after so many hours; the same command goes on.")
+]
+
+POTENTIAL_HELP = "Name of a potential, as in `anchor potentials list`"
+Potential = Annotated[str, typer.Option("--potential", help=f"{POTENTIAL_HELP}.")]
+Workers = Annotated[
+    int | None, typer.Option("--workers", min=1, help="Processes; default: one for each core.")
+]
+Device = Annotated[str, typer.Option("--device", help="cpu, cuda or mps.")]
+Cell = Annotated[bool, typer.Option("--cell/--fixed-cell", help="Relax the cell too, or positions only.")]
+MaxSteps = Annotated[int, typer.Option("--max-steps", min=0, help="Most steps of a relaxation.")]
+Fmax = Annotated[float, typer.Option("--fmax", min=0.0, help="Force at which a relaxation ends, eV/Å.")]
+AsIs = Annotated[
+    bool, typer.Option("--as-is", help="Do not relax with the potential first: the structures are relaxed.")
+]
+Symbols = Annotated[
+    str | None, typer.Option("--elements", help="Comma-separated symbols: these elements only.")
+]
+MustContain = Annotated[
+    str | None, typer.Option("--must-contain", help="Comma-separated symbols: all of these elements.")
+]
+Exclude = Annotated[
+    str | None, typer.Option("--exclude", help="Comma-separated symbols: none of these elements.")
+]
+Cardinalities = Annotated[str | None, typer.Option("--k", help="Numbers of elements, e.g. 2,3.")]
+Condition = Annotated[
+    str | None,
+    typer.Option(
+        "--where", help='Condition, as "e_hull < 0.03 and nelements = 3"; fields: anchor export --fields.'
+    ),
+]
+
+
+def selection(where: str | None, elements: str | None) -> Selection:
+    """What --where and --elements ask for together."""
+    from anchor.chemistry.symbols import read_symbols
+    from anchor.selecting import everything, made_of, parse
+
+    wanted = parse(where) if where is not None else everything()
+    return wanted & made_of(read_symbols(elements)) if elements is not None else wanted
 
 
 def command_line() -> str:
@@ -56,6 +110,20 @@ def print_table(columns: list[str], rows: Iterable[Iterable[Any]], *, title: str
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row))
     Console().print(table)
+
+
+def say(text: str, quiet: bool = False) -> None:
+    """A line on standard error, where progress goes; with --json nobody reads it."""
+    if not quiet:
+        print(text, file=sys.stderr, flush=True)
+
+
+def relaxed_line(done: int, total: int) -> None:
+    """How many are relaxed: one line that is written over on a terminal, a few lines elsewhere."""
+    if sys.stderr.isatty():
+        print(f"\rrelaxed {done}/{total}", end="\n" if done == total else "", file=sys.stderr, flush=True)
+    elif done == total or (total >= MANY and done * 10 // total > (done - 1) * 10 // total):
+        print(f"relaxed {done}/{total}", file=sys.stderr, flush=True)
 
 
 def progress(items: Iterable[T], *, total: int, label: str) -> Iterator[T]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def compare(
     folders: Annotated[list[Path], typer.Argument(help="Folders of evaluations.")],
     format: Annotated[
-        Literal["table", "md", "latex", "csv", "json"], typer.Option(help="What to print.")
+        Literal["table", "md", "latex", "csv", "json"], typer.Option("--as", help="What to print.")
     ] = "table",
     paired: Annotated[
         bool,
@@ -27,12 +27,14 @@ def compare(
     every_metric: Annotated[bool, typer.Option("--all", help="Every metric of the files.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Evaluations side by side: mean ± std over seeds, counts, best and second best marked.
+    """Show evaluations side by side.
+
+    Mean ± std over seeds, counts, best and second best marked.
 
     Only rows made in the same way (gate, potential, hull, relaxation, novelty reference) are ranked together;
     what made them stands below. --paired needs evaluations of the same compositions and seeds.
 
-    Example: anchor compare eval/random eval/neutral eval/policy --format md
+    Example: anchor compare eval/random eval/neutral eval/policy --as md
     """
     from anchor.evaluate import render
     from anchor.evaluate.compare import compare as group_and_rank

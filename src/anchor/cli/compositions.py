@@ -9,16 +9,17 @@ from typing import Annotated, Any
 import typer
 
 from anchor.cli.common import JsonFlag, Seed, emit, print_table
+from anchor.cli.help import App
 from anchor.errors import InputError, nearest
 
-app = typer.Typer(help="Draw, check and count compositions.", no_args_is_help=True)
+app = App(help="Draw, check and count compositions.", no_args_is_help=True)
 
 PAPER_COUNTS = {2: "4.4e4", 3: "1.1e7", 4: "1.1e9"}
 
 
 @app.command()
 def sample(
-    source: Annotated[str, typer.Option(help="random, or neutral (charge-neutral ones only).")] = "neutral",
+    source: Annotated[str, typer.Option(help="Who proposes: random, or neutral.")] = "neutral",
     measure: Annotated[
         str | None,
         typer.Option(
@@ -27,7 +28,7 @@ def sample(
             "cells alike) or flat (all cells alike)."
         ),
     ] = None,
-    n: Annotated[int, typer.Option("-n", min=1, max=1_000_000, help="How many.")] = 10,
+    n: Annotated[int, typer.Option("-n", min=1, max=1_000_000, help="How many compositions.")] = 10,
     seed: Seed = 0,
     json: JsonFlag = False,
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from anchor.cli.common import JsonFlag, Overwrite, emit
+from anchor.cli.common import InputFormat, JsonFlag, Overwrite, emit
 from anchor.errors import InputError
 
 
@@ -24,15 +24,15 @@ def convert(
             help="Result: .extxyz, .csv, .parquet, .json[.gz], .db, .cif, .zip of CIFs; no ending: folder."
         ),
     ],
-    format: Annotated[
-        str | None, typer.Option(help="Format of the input, when its names do not tell.")
+    format: InputFormat = None,
+    as_: Annotated[
+        str | None, typer.Option("--as", help="Format of the result, when its name does not tell.")
     ] = None,
-    to: Annotated[str | None, typer.Option(help="Format of the result, when its name does not tell.")] = None,
     on_error: Annotated[
         Literal["raise", "skip"],
         typer.Option(help="Stop at an entry that gives no crystal, or leave it out."),
     ] = "raise",
-    limit: Annotated[int | None, typer.Option(help="Stop after so many crystals.")] = None,
+    n: Annotated[int | None, typer.Option("-n", min=1, help="How many crystals at most.")] = None,
     overwrite: Overwrite = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -41,14 +41,16 @@ def convert(
     Example: anchor data convert mp_20/train.csv --out train.extxyz --on-error skip
     """
     from anchor.formats import load, write
+    from anchor.formats.write import check_ending
     from anchor.writing import check_place
 
+    check_ending(out, as_)
     check_place(out, overwrite=overwrite)
-    loaded = load(files, format=format, on_error=on_error, limit=limit)
+    loaded = load(files, format=format, on_error=on_error, limit=n)
     if not len(loaded):
         first = loaded.skipped[0]
         raise InputError(f"none of {loaded.n_read} entries gave a crystal; {first.source}: {first.reason}")
-    write(out, loaded.crystals, loaded.ids, loaded.properties, format=to, overwrite=overwrite)
+    write(out, loaded.crystals, loaded.ids, loaded.properties, format=as_, overwrite=overwrite)
     duplicates = loaded.duplicate_ids
     if as_json:
         emit(

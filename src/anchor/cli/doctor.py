@@ -20,7 +20,9 @@ PACKAGES = (
 
 
 def doctor(json: JsonFlag = False) -> None:
-    """What is installed, which potentials and priors can run here, and why others cannot.
+    """Say what works here, and what to install for the rest.
+
+    Packages, potentials and priors, and why some cannot run.
 
     Example: anchor doctor
     """

@@ -8,9 +8,20 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from anchor.cli.common import JsonFlag, emit, print_table
+from anchor.cli.common import (
+    POTENTIAL_HELP,
+    Device,
+    Hours,
+    JsonFlag,
+    Potential,
+    Seed,
+    emit,
+    print_table,
+)
+from anchor.cli.help import App
+from anchor.cli.where import NOWHERE, Where, works_somewhere
 
-app = typer.Typer(
+app = App(
     help="Energies of the reference crystals under a potential: what a potential's hull is made of.",
     no_args_is_help=True,
 )
@@ -19,16 +30,16 @@ FIT_COLUMNS = ["family", "crystals", "median meV/atom", "mean", "90th percentile
 
 
 @app.command()
+@works_somewhere
 def build(
-    potential: Annotated[str, typer.Option(help="Name, as in `anchor potentials list`.")],
+    potential: Potential,
     relaxed: Annotated[
         bool, typer.Option("--relaxed", help="Relax the crystals near the hull (cell free) instead.")
     ] = False,
     threads: Annotated[int, typer.Option(help="CPU threads; part of what makes the result repeatable.")] = 2,
-    device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
-    time_limit: Annotated[
-        float | None, typer.Option(help="Stop after so many minutes; the same command goes on later.")
-    ] = None,
+    where: Where = NOWHERE,
+    device: Device = "cpu",
+    hours: Hours = None,
     bundle: Annotated[
         bool, typer.Option("--bundle", help="Write into the package instead of the cache folder.")
     ] = False,
@@ -43,6 +54,7 @@ def build(
     """
     import torch
 
+    from anchor.executors import Workplace
     from anchor.hull import databases
     from anchor.hull import energies as store
     from anchor.paths import BUNDLED, cache_dir
@@ -71,6 +83,7 @@ def build(
     checkpoint = store.energies_path(potential, pass_name, cache_dir() / "energies-in-progress")
     if restart:
         checkpoint.unlink(missing_ok=True)
+    executor = Workplace(**(where or {"executor": "inline"})).open(threads=threads)
     run = store.build_energies(
         crystals,
         model,
@@ -78,7 +91,8 @@ def build(
         compute,
         checkpoint=checkpoint,
         settings=settings,
-        time_limit_s=float("inf") if time_limit is None else 60 * time_limit,
+        executor=executor,
+        time_limit_s=float("inf") if hours is None else 3600 * hours,
     )
     start = last = time.monotonic()
     first, columns = next(run)  # the same arrays from beginning to end
@@ -122,7 +136,7 @@ def build(
 
 @app.command()
 def calibrate(
-    potential: Annotated[str, typer.Option(help="Name, as in `anchor potentials list`.")],
+    potential: Potential,
     to: Annotated[
         Literal["oqmd", "mp", "oqmd-by-presence"],
         typer.Option(help="Database; oqmd-by-presence: as before the shifts of metals were bounded."),
@@ -163,14 +177,13 @@ def calibrate(
 
 
 @app.command()
+@works_somewhere
 def fill(
-    potential: Annotated[
-        str, typer.Option(help="Whose hulls are filled; name, as in `anchor potentials list`.")
-    ] = "mattersim-1m",
+    potential: Annotated[str, typer.Option(help=f"{POTENTIAL_HELP}; its hulls are filled.")] = "mattersim-1m",
     elements: Annotated[
         str | None,
         typer.Option(
-            help="Comma-separated symbols: their binaries and ternaries only; default: binaries of all "
+            help="Comma-separated symbols: these elements only; default: binaries of all "
             "searchable elements, and ternaries of what the policy proposes."
         ),
     ] = None,
@@ -190,11 +203,9 @@ def fill(
     out: Annotated[
         Path | None, typer.Option(help="Folder of the run; default: runs/fill-POTENTIAL[-ELEMENTS].")
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="Processes; default: as many as cores.")] = None,
-    time_limit: Annotated[
-        float | None, typer.Option(help="Stop after so many minutes; the same command goes on later.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Of the templates and the policy's proposals.")] = 0,
+    where: Where = NOWHERE,
+    hours: Hours = None,
+    seed: Seed = 0,
     bundle: Annotated[
         bool, typer.Option("--bundle", help="Write into the package instead of the cache folder.")
     ] = False,
@@ -206,6 +217,7 @@ def fill(
 
     Example: anchor energies fill --elements K,Y,Se
     """
+    from anchor.executors import Workplace
     from anchor.filling.run import fill as run_fill
     from anchor.paths import BUNDLED, cache_dir
 
@@ -220,9 +232,9 @@ def fill(
         policy=policy,
         draws=draws,
         second=second,
-        workers=workers,
+        where=Workplace(**where),
         seed=seed,
-        time_limit_s=float("inf") if time_limit is None else 60 * time_limit,
+        time_limit_s=float("inf") if hours is None else 3600 * hours,
         on_progress=lambda text: typer.echo(text, err=True),
     )
     if json:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from anchor.cli.common import JsonFlag, Overwrite, Seed, command_line, emit, print_table
+from anchor.cli.common import Hours, JsonFlag, Overwrite, Seed, command_line, emit, print_table
 
 SurrogateFile = Annotated[
     Path | None, typer.Option("--surrogate", help="Surrogate weights; default: those that ship.")
@@ -27,9 +27,7 @@ def surrogate(
     members: Annotated[int, typer.Option(min=2, help="Networks in the ensemble.")] = 4,
     width: Annotated[int, typer.Option(min=1, help="Width of the networks.")] = 160,
     learning_rate: Annotated[float, typer.Option(help="Largest learning rate.")] = 3e-3,
-    time_limit: Annotated[
-        float | None, typer.Option(min=0, help="Minutes after which to stop; the same command goes on.")
-    ] = None,
+    hours: Hours = None,
     seed: Seed = 0,
     overwrite: Overwrite = False,
     json: JsonFlag = False,
@@ -38,7 +36,7 @@ def surrogate(
 
     Trained on the train split only; errors are those of the test split's formulas, which it never saw.
 
-    Example: anchor policy surrogate --out surrogate.safetensors --time-limit 10
+    Example: anchor policy surrogate --out surrogate.safetensors --hours 0.2
     """
     if out is None:
         from anchor.screening.surrogate import load_surrogate
@@ -60,7 +58,7 @@ def surrogate(
         out,
         settings=Settings(members=members, epochs=epochs, learning_rate=learning_rate, seed=seed),
         sizes=Sizes(width=width),
-        time_limit=None if time_limit is None else 60 * time_limit,
+        time_limit=None if hours is None else 3600 * hours,
         on_epoch=tell,
         command=command_line(),
     )
@@ -78,7 +76,7 @@ def plausibility(
         Path | None, typer.Option(help="File to fit and write; without it the shipped one is shown.")
     ] = None,
     n: Annotated[
-        int, typer.Option("-n", min=100, max=1_000_000, help="Random compositions of each measure.")
+        int, typer.Option("-n", min=100, max=1_000_000, help="How many random compositions of each measure.")
     ] = 4000,
     surrogate: SurrogateFile = None,
     seed: Seed = 0,

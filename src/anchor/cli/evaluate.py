@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from anchor.cli.common import JsonFlag, emit, print_table
+from anchor.cli.common import POTENTIAL_HELP, JsonFlag, emit, print_table
+from anchor.cli.where import NOWHERE, Where, works_somewhere
 from anchor.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,14 +28,15 @@ N, SEEDS = 1000, 3
 """N_eval and sampling seeds of the paper (app:eval_protocol)."""
 
 
+@works_somewhere
 def evaluate(
     source: Annotated[
         list[str],
         typer.Argument(
             help="Campaign folder, policy file or 'default'; screened; random, random:flat, neutral, "
-            "neutral:by-k, neutral:flat; formulas:FILE or formulas:A,B; compositions-of:FILES; files with "
-            "structures; FOLDER:finds, :generated or :relaxed of a campaign; another evaluation's folder; "
-            "self-test."
+            "neutral:by-k, neutral:flat; generator:NAME, :FILE or :CAMPAIGN; formulas:FILE or formulas:A,B; "
+            "compositions-of:FILES (or of a generator); files with structures; FOLDER:finds, :generated or "
+            ":relaxed of a campaign; another evaluation's folder; self-test."
         ),
     ],
     protocol: Annotated[
@@ -43,21 +45,18 @@ def evaluate(
     n: Annotated[
         int | None,
         typer.Option(
-            "-n", min=1, max=1_000_000, help="Structures per seed; default 1000, self-test 200, files all."
+            "-n", min=1, max=1_000_000, help="How many structures per seed; default 1000, of files all."
         ),
     ] = None,
-    seeds: Annotated[
-        int | None, typer.Option(min=1, help="Sampling seeds; default 3, self-test 1, files what they hold.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="First sampling seed.")] = 0,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Sampling seeds; default 3, of files 1.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of every random draw; of several the first.")] = 0,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the results; default evaluations/SOURCE-PROTOCOL.")
     ] = None,
     prior: Annotated[
         str | None,
         typer.Option(
-            help="Realises compositions (anchor prior list); default templates-all, for a policy the one it "
-            "was trained with."
+            help="Name of a prior, as in `anchor prior list`; default templates-all, for a policy its own."
         ),
     ] = None,
     query: Annotated[
@@ -78,25 +77,26 @@ def evaluate(
     elements: Annotated[
         str | None,
         typer.Option(
-            help="Draw compositions from: all (the paper's 84), searchable (those whose energy reference is "
-            "well determined) or a list such as Li,Fe,O; default all, for a policy those it was trained on."
+            help="Comma-separated symbols: these elements only; or all, or searchable (those with a "
+            "well-determined energy reference). Default all, for a policy its own."
         ),
     ] = None,
     each_a_seed: Annotated[
         bool, typer.Option("--each-a-seed", help="Several files with structures are one sampling seed each.")
     ] = False,
-    label: Annotated[str | None, typer.Option(help="Name of the row in comparisons.")] = None,
+    name: Annotated[str | None, typer.Option(help="Of the row in comparisons.")] = None,
     potential: Annotated[
-        str | None, typer.Option(help="Instead of the protocol's own; lemat: an ensemble, joined by '+'.")
+        str | None,
+        typer.Option(help=f"{POTENTIAL_HELP}, instead of the protocol's own; lemat: several, joined by '+'."),
     ] = None,
     cell: Annotated[
         bool | None,
         typer.Option("--cell/--fixed-cell", help="internal: relax the lattice too (default), or not."),
     ] = None,
     gate: Annotated[
-        Literal["anchor", "lemat"] | None, typer.Option(help="internal: validity gate; default anchor.")
+        Literal["paper", "lemat"] | None, typer.Option(help="internal: validity gate; default paper.")
     ] = None,
-    steps: Annotated[int | None, typer.Option(min=0, help="Most steps of a relaxation.")] = None,
+    max_steps: Annotated[int | None, typer.Option(min=0, help="Most steps of a relaxation.")] = None,
     fmax: Annotated[float | None, typer.Option(help="Force at which a relaxation ends, eV/Å.")] = None,
     optimizer: Annotated[
         Literal["quasi-newton", "fire", "ase-bfgs", "ase-fire"] | None,
@@ -120,9 +120,7 @@ def evaluate(
     official: Annotated[
         bool, typer.Option("--official", help="mattergen: also run the installed package, side by side.")
     ] = False,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes that relax, on a CPU; default: one for each core.")
-    ] = None,
+    where: Where = NOWHERE,
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads of each; they change the last digits. Default: one.")
     ] = None,
@@ -136,26 +134,24 @@ def evaluate(
 
     Examples:
 
-      anchor evaluate neutral --prior templates -n 200 --seeds 1 --potential mattersim-1m --out eval/neutral
-
       anchor evaluate generated_crystals.extxyz --protocol mattergen
-
-      anchor evaluate eval/neutral --gate lemat --out eval/neutral-lemat      (the same relaxed structures)
-
-      anchor evaluate self-test --protocol internal -n 200
+      anchor evaluate neutral -n 200 --seeds 1 --out eval/neutral
+      anchor evaluate eval/neutral --gate lemat --out eval/lemat    relaxed once
+      anchor evaluate self-test -n 200
     """
     from anchor.config import Config, load_config
     from anchor.evaluate.answer import Lowest
     from anchor.evaluate.registry import load_protocol
     from anchor.evaluate.run import evaluate as run
     from anchor.evaluate.sources import find_source
+    from anchor.executors import Workplace
     from anchor.potentials.registry import load_potential
     from anchor.search.environment import load_configured_prior
     from anchor.search.realise import n_candidates
 
     chosen = find_source(source, elements=_elements(elements, potential), each_a_seed=each_a_seed)
     testing = source == [SELF_TEST]
-    if n is None and chosen.kind == "compositions":
+    if n is None and (chosen.kind == "compositions" or chosen.identity.get("source") == "generator"):
         n = N
     folder = out or Path("evaluations") / _slug(f"{chosen.name}-{protocol}")
     _set_threads(threads, folder)
@@ -171,7 +167,7 @@ def evaluate(
         ensemble=potential if protocol == "lemat" else None,
         cell=cell,
         gate=gate,
-        max_steps=steps,
+        max_steps=max_steps,
         fmax=fmax,
         optimizer=optimizer,
         hull=hull,
@@ -180,18 +176,27 @@ def evaluate(
         as_published=as_published or None,
         device=device,
     )
-    judge.workers = workers
+    judge.where = Workplace(**where)
     realiser = lowest = None
     own = chosen.trained.config if chosen.trained is not None else Config()
+    frozen = {**own.prior.model_dump(), "train": "none"}
+    if prior is not None:
+        frozen["noise"] = None  # of the campaign's own
+    elif own.prior.train != "none":
+        raise InputError(
+            f"rewards trained the prior of {chosen.name}: its weights are in the ledger",
+            f"anchor prior save {source[0]} --out FILE.safetensors, then --prior FILE.safetensors",
+        )
     asked = load_config(
-        base={"prior": own.prior.model_dump()},
+        base={"prior": frozen},
         values={"prior.name": prior, "prior.query": query, "prior.candidates": candidates},
     ).config.prior
     if chosen.kind == "compositions":
         realiser = load_configured_prior(asked, device=device or "cpu")
         if (several := n_candidates(realiser, asked)) > 1:  # by the potential of the training, whoever judges
             chooser = load_potential(own.relax.potential, device=device or "cpu")
-            lowest = Lowest(chooser, several, asked.rounds or realiser.rounds)
+            rounds = asked.rounds or realiser.rounds
+            lowest = Lowest(chooser, several, rounds, relaxer=judge.relaxer(chooser))
     done = run(
         chosen,
         judge,
@@ -201,7 +206,7 @@ def evaluate(
         prior=realiser,
         query="free" if query is None and chosen.identity.get("source") in OF_FORMULAS else asked.query,
         lowest=lowest,
-        label=label,
+        label=name,
         command=shlex.join(["anchor", *sys.argv[1:]]) if sys.argv[1:2] == ["evaluate"] else "",
         on_progress=_Lines(),
     )
@@ -217,7 +222,7 @@ def evaluate(
             }
         )
         return
-    _show(done)
+    show(done)
     if testing:
         _show_failures(failures, done)
     if official:
@@ -282,7 +287,7 @@ class _Lines:
             print(text, file=sys.stderr, flush=True)
 
 
-def _show(done: FinishedEvaluation) -> None:
+def show(done: FinishedEvaluation) -> None:
     from anchor.evaluate.compare import compare
     from anchor.evaluate.render import heading, number
 

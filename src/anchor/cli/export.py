@@ -1,44 +1,96 @@
-"""`anchor export`: a campaign's crystals for ASE, pymatgen, pandas and others."""
+"""`anchor export`: crystals of a campaign or a catalogue for other programs."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 
-from anchor.cli.common import JsonFlag, Overwrite, emit
-from anchor.errors import InputError, nearest
-
-SUFFIXES = {
-    "extxyz": ".extxyz",
-    "ase": ".db",
-    "pymatgen": ".json",
-    "parquet": ".parquet",
-    "csv": ".csv",
-    "cif": "",
-}
+from anchor.cli.common import Condition, JsonFlag, Overwrite, Symbols, emit, print_table, selection
+from anchor.errors import InputError
 
 
 def export(
-    folder: Annotated[str, typer.Argument(help="Folder of the campaign, ledger file or database URL.")],
-    format: Annotated[str, typer.Option(help="cif, extxyz, ase, pymatgen, parquet or csv.")] = "cif",
-    out: Annotated[Path | None, typer.Option(help="File or folder; default: FOLDER/export.*")] = None,
-    which: Annotated[str, typer.Option(help="finds, or valid for every valid candidate.")] = "finds",
-    most: Annotated[float | None, typer.Option(help="At most this far above the hull, eV/atom.")] = None,
+    place: Annotated[
+        str | None,
+        typer.Argument(help="Campaign (folder, ledger file, URL), 'catalogue', or a catalogue's .npz file."),
+    ] = None,
+    as_: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            help="cif, extxyz, ase-db, parquet, csv, json, entries, optimade, vasp, qe, gpaw or atomate2; "
+            "default: by the ending of --out, else cif.",
+        ),
+    ] = None,
+    condition: Condition = None,
+    elements: Symbols = None,
+    which: Annotated[
+        Literal["finds", "valid", "all"] | None,
+        typer.Option(help="Of a campaign: finds (default), every valid candidate, or all with a crystal."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File or folder; default: export-… beside the ledger.")
+    ] = None,
+    fields: Annotated[bool, typer.Option("--fields", help="List what --where can ask for.")] = False,
     overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
-    """Write the crystals of a campaign with their energies.
+    """Write crystals with their energies, or inputs of DFT codes for them.
 
-    Example: anchor export runs/first --format extxyz --which valid --most 0.1
+    Examples:
+
+      anchor export runs/first --where "e_hull < 0.03 and nelements = 3" --as extxyz
+      anchor export catalogue --elements Na,Mn,P,O --out sodium.parquet
+      anchor export runs/first --where "level >= 3" --as vasp --out calculations
     """
-    from anchor.search.export import export as write_export
-    from anchor.search.ledger import Ledger
+    if fields:
+        _fields(json)
+        return
+    if place is None:
+        raise InputError("nothing is named to export", "name a campaign's folder, or 'catalogue'")
+    wanted = selection(condition, elements)
+    from anchor.exports.chosen import choose
+    from anchor.exports.writers import EXPORTS, export_kind
+    from anchor.exports.writers import export as write
+    from anchor.writing import check_place
 
-    if format not in SUFFIXES:
-        raise InputError(f"unknown format '{format}'", nearest(format, SUFFIXES))
-    base = Path(folder) if Path(folder).is_dir() else Path.cwd()
-    path = out or base / f"export-{which}{SUFFIXES[format]}"
-    n = write_export(Ledger.open(folder), path, which=which, most=most, overwrite=overwrite)
-    emit({"file": path, "crystals": n}) if json else typer.echo(f"wrote {n} crystals to {path}")
+    kind = export_kind(as_, out)
+    path = out or _beside(place) / f"export-{which or 'finds'}{_apart(kind)}{EXPORTS[kind].ending}"
+    check_place(path, overwrite=overwrite)
+    chosen = choose(place, wanted, which=which)
+    write(chosen, kind, path, overwrite=overwrite)
+    add = EXPORTS[kind].add
+    if json:
+        emit({"file": path, "crystals": len(chosen), "as": kind, "to_be_added": add})
+        return
+    typer.echo(f"wrote {len(chosen)} crystals to {path}" + (f"\nto be added: {add}" if add else ""))
+
+
+def _apart(kind: str) -> str:
+    """Kinds that share an ending have names of their own."""
+    return "" if kind in ("cif", "extxyz", "ase-db", "parquet", "csv", "json", "optimade") else f"-{kind}"
+
+
+def _beside(place: str) -> Path:
+    """The campaign's folder where one may write, else the current one."""
+    folder = Path(place)
+    return folder if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK) else Path()
+
+
+def _fields(json: bool) -> None:
+    from anchor.selecting import FIELDS
+
+    if json:
+        rows: list[dict[str, Any]] = [
+            {"name": f.name, "kind": f.kind, "unit": f.unit, "about": f.about, "also": f.also}
+            for f in FIELDS.values()
+        ]
+        emit(rows)
+        return
+    print_table(
+        ["field", "kind", "unit", "meaning"],
+        ([field.name, field.kind, field.unit or "–", field.about] for field in FIELDS.values()),
+    )

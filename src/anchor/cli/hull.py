@@ -7,7 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from anchor.cli.common import JsonFlag, emit, print_table
+from anchor.cli.common import (
+    AsIs,
+    Cell,
+    Device,
+    Fmax,
+    InputFormat,
+    JsonFlag,
+    MaxSteps,
+    Potential,
+    Workers,
+    emit,
+    print_table,
+    relaxed_line,
+    say,
+)
 from anchor.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,31 +34,34 @@ def hull(
     files: Annotated[
         list[Path], typer.Argument(help="Files, folders or zip archives with structures (CIF, POSCAR, …).")
     ],
-    potential: Annotated[str, typer.Option(help="Name, as in `anchor potentials list`.")] = "mattersim-5m",
-    relax: Annotated[bool, typer.Option("--relax", help="Relax positions first.")] = False,
-    cell: Annotated[bool, typer.Option("--cell", help="Relax positions and cell first.")] = False,
+    potential: Potential = "mattersim-1m",
+    as_is: AsIs = False,
+    cell: Cell = True,
     kind: Annotated[
         Literal["union", "unfilled", "mp", "oqmd", "dft", "potential"],
         typer.Option(
+            "--hull",
             help="Hull that counts: the higher of both databases', the same without the phases filled in, "
-            "one of them, or (OQMD) its DFT energies or the potential's own alone."
+            "one of them, or (OQMD) its DFT energies or the potential's own alone.",
         ),
     ] = "union",
     alex_mp: Annotated[
         Path | None,
         typer.Option(help="Use MatterGen's Alex-MP reference file with MP2020 corrections instead."),
     ] = None,
-    max_steps: Annotated[int, typer.Option(help="Most steps of a relaxation.")] = 400,
-    fmax: Annotated[float, typer.Option(help="Force at which a relaxation ends, eV/Å.")] = 0.02,
-    device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
+    max_steps: MaxSteps = 400,
+    fmax: Fmax = 0.02,
+    format: InputFormat = None,
+    workers: Workers = None,
+    device: Device = "cpu",
     json: JsonFlag = False,
 ) -> None:
     """Energy above hull, competing phases and decomposition of your structures, and what to believe of it.
 
-    A structure that cannot be read or scored gets a status and does not stop the others. Reference crystals
-    near the hull are relaxed with the same potential: relax yours as well (--cell), or they look too high.
+    A structure that cannot be read or scored gets a status and does not stop the others. Structures are
+    relaxed first, cell included, as the reference crystals were: as they are (--as-is) they look too high.
 
-    Example: anchor hull candidates/*.cif --cell
+    Example: anchor hull candidates/*.cif
     """
     from anchor.chemistry.formula import parse_amounts
     from anchor.formats import load
@@ -57,18 +74,22 @@ def hull(
     from anchor.potentials import load_potential
     from anchor.relax.parallel import Relaxer
 
-    loaded = load(files, on_error="skip")
+    loaded = load(files, format=format, on_error="skip")
     if not len(loaded.crystals):
         first = loaded.skipped[0]
         raise InputError(f"none of {loaded.n_read} entries gave a crystal; {first.source}: {first.reason}")
+    say("loading potential and hulls …", json)
     model = load_potential(potential, device=device)
-    how = "cell" if cell else "positions" if relax else "no"
+    how = "no" if as_is else "cell" if cell else "positions"
     own = None if alex_mp else load_hull(model, kind)
     judge = Judge(
-        Relaxer(model, workers=None),
+        Relaxer(model, workers=workers),
         load_hull(model, kind) if alex_mp is None else AlexMPHull(phases_from_file(alex_mp), model),
         None if how == "no" else Relaxing(cell=cell, max_steps=max_steps, fmax=fmax),
+        on_progress=None if json or how == "no" else relaxed_line,
     )
+    if how != "no":
+        say(f"relaxing {len(loaded.crystals)} structures …", json)
     outcomes = judge(loaded.crystals)
     mixtures = judge.decompositions(outcomes)
     rows: list[dict[str, Any]] = [

@@ -10,23 +10,27 @@ import io
 import json
 import sys
 import warnings
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 
 try:
+    from anchor import __version__
     from anchor.cli import (
         catalogue,
         compare,
         compositions,
         data,
         dft,
+        distill,
         doctor,
         energies,
         evaluate,
         export,
         faults,
+        generator,
         hull,
+        import_dft,
         policy,
         potentials,
         prior,
@@ -34,42 +38,77 @@ try:
         report,
         screen,
         search,
+        serve,
         study,
         verify,
     )
+    from anchor.cli.help import MAINTAINERS, App, Front
     from anchor.errors import AnchorError, InputError, Notice
 except KeyboardInterrupt:  # Ctrl-C in the first moment
     sys.exit("interrupted")
 
-app = typer.Typer(
+
+class _Anchor(Front):
+    first: ClassVar = {
+        "search": ("anchor search --elements Na,Mn,P,O", "find new stable crystals"),
+        "verify": ("anchor verify runs/20261115-120000", "try to break what was found"),
+        "export": ("anchor export catalogue --as cif", "take crystals to other tools"),
+        "hull": ("anchor hull mine.cif", "energy above hull, competing phases"),
+        "evaluate": ("anchor evaluate theirs.extxyz", "judge structures that others made"),
+    }
+
+
+app = App(
     name="anchor",
-    help="Discover stable crystals: a learned composition policy around a frozen structure prior.",
+    cls=_Anchor,
+    help="Discover stable crystals.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(catalogue.app, name="catalogue")
-app.add_typer(compositions.app, name="compositions")
-app.add_typer(data.app, name="data")
-app.add_typer(dft.app, name="dft")
-app.add_typer(energies.app, name="energies")
-app.command("hull")(hull.hull)
-app.add_typer(policy.app, name="policy")
-app.add_typer(prior.app, name="prior")
-app.add_typer(potentials.app, name="potentials")
-app.command()(relax.relax)
-app.command()(screen.screen)
 app.command()(search.search)
 app.command()(search.resume)
 app.command()(search.sample)
+app.command()(screen.screen)
 app.command()(verify.verify)
+app.command()(distill.distill)
 app.command()(report.report)
+app.command()(serve.serve)
 app.command()(export.export)
+app.add_typer(catalogue.app, name="catalogue")
+app.command()(hull.hull)
+app.command()(relax.relax)
 app.command()(evaluate.evaluate)
 app.command()(compare.compare)
-app.add_typer(study.app, name="study")
+app.add_typer(prior.app, name="prior")
+app.add_typer(generator.app, name="generator")
+app.add_typer(potentials.app, name="potentials")
+app.add_typer(dft.app, name="dft")
+app.command("import-dft")(import_dft.import_dft)
+app.add_typer(compositions.app, name="compositions")
 app.command()(doctor.doctor)
+app.add_typer(policy.app, name="policy", rich_help_panel=MAINTAINERS)
+app.add_typer(energies.app, name="energies", rich_help_panel=MAINTAINERS)
+app.add_typer(data.app, name="data", rich_help_panel=MAINTAINERS)
+app.add_typer(study.app, name="study", rich_help_panel=MAINTAINERS)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"anchor {__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool,
+    typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and stop."),
+]
+
+
+@app.callback()
+def _front(version: Version = False) -> None:
+    """Discover stable crystals."""
 
 
 _usual = warnings.showwarning

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anchor.cli import estimate
-from anchor.cli.common import JsonFlag, Overwrite, Seed, command_line, emit, print_table
+from anchor.cli.common import POTENTIAL_HELP, JsonFlag, Overwrite, Seed, command_line, emit, print_table
 from anchor.cli.estimate import PlausibilityFile, SurrogateFile
+from anchor.cli.help import App
 from anchor.cli.policy_fit import fit
 
 if TYPE_CHECKING:
     from anchor.screening.warm_start import Estimator, FindSettings
 
-app = typer.Typer(
+app = App(
     help="Fit and warm start of the composition policy, and a check of policies by real relaxations.",
     no_args_is_help=True,
 )
@@ -24,10 +25,10 @@ for part in (fit, estimate.surrogate, estimate.plausibility, estimate.labels, es
     app.command()(part)
 
 PotentialName = Annotated[
-    str, typer.Option(help="Potential: its calibration says which elements can be searched.")
+    str, typer.Option(help=f"{POTENTIAL_HELP}; its calibration says which elements can be searched.")
 ]
 Sets = Annotated[
-    list[str] | None, typer.Option("--set", help="Override one value: section.name=value (repeatable).")
+    list[str] | None, typer.Option("--set", help="Override one setting: section.name=value (repeatable).")
 ]
 
 
@@ -35,7 +36,7 @@ Sets = Annotated[
 def warm_start(
     out: Annotated[Path, typer.Option(help="Policy file to write (.safetensors); a card goes beside it.")],
     structures: Annotated[
-        int, typer.Option("-n", "--structures", min=1, max=100_000_000, help="Free rollouts.")
+        int, typer.Option("-n", min=1, max=100_000_000, help="How many free rollouts.")
     ] = 100_000,
     start_from: Annotated[
         str | None, typer.Option(help="Policy file or campaign to start from; default: untrained.")
@@ -57,7 +58,7 @@ def warm_start(
 
     No crystal is made. The same GRPO as in a search, a few minutes for 100,000 rollouts.
 
-    Example: anchor policy warm-start --structures 100000 --out policy.safetensors
+    Example: anchor policy warm-start -n 100000 --out policy.safetensors
     """
     from anchor.policy.constraints import Limits
     from anchor.screening import warm_start as free
@@ -103,7 +104,7 @@ def warm_start(
 @app.command()
 def describe(
     policy: Annotated[str, typer.Argument(help="Policy file, campaign folder, or 'default'.")] = "default",
-    n: Annotated[int, typer.Option("-n", min=1, max=1_000_000, help="Compositions to draw.")] = 2000,
+    n: Annotated[int, typer.Option("-n", min=1, max=1_000_000, help="How many compositions.")] = 2000,
     surrogate: SurrogateFile = None,
     plausibility: PlausibilityFile = None,
     seed: Seed = 0,
@@ -132,7 +133,7 @@ def describe(
 @app.command()
 def check(
     policies: Annotated[list[str], typer.Argument(help="Policy files, campaign folders, or 'default'.")],
-    n: Annotated[int, typer.Option("-n", min=1, max=1_000_000, help="Compositions from every source.")] = 64,
+    n: Annotated[int, typer.Option("-n", min=1, max=1_000_000, help="How many of every source.")] = 64,
     sources: Annotated[
         bool, typer.Option(help="Check the untrained sources on the same terms as well.")
     ] = True,

@@ -14,14 +14,14 @@ from anchor.cli.common import JsonFlag, Overwrite, Seed, command_line, emit, pri
 def fit(
     ranking: Annotated[Path, typer.Option(help="CSV file as anchor screen writes it.")],
     out: Annotated[Path, typer.Option(help="Policy file to write (.safetensors); a card goes beside it.")],
-    most: Annotated[int | None, typer.Option(min=2, help="Best formulas to take; default: all.")] = None,
+    top: Annotated[int | None, typer.Option(min=2, help="Only so many, the best ones; default: all.")] = None,
     effective: Annotated[
         float, typer.Option(min=1, help="Formulas to spread over: of n draws n²/(2·this) repeat another.")
     ] = 15_000,
     element_cap: Annotated[
         float, typer.Option(min=0.01, max=1, help="Largest share of formulas with one element.")
     ] = 0.2,
-    steps: Annotated[int, typer.Option(min=1, help="Updates of the fit.")] = 1500,
+    steps: Annotated[int, typer.Option(min=1, help="Steps of training.")] = 1500,
     start_from: Annotated[
         str | None, typer.Option(help="Policy file or campaign to start from; default: untrained.")
     ] = None,
@@ -29,9 +29,9 @@ def fit(
     embedding: Annotated[int, typer.Option(min=1, help="Size of the element embedding.")] = 32,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Settings of the searches to come: section.name=value (repeatable)."),
+        typer.Option("--set", help="Override one setting of the searches to come: section.name=value."),
     ] = None,
-    preset: Annotated[str, typer.Option(help="Preset of the searches to come.")] = "learn",
+    preset: Annotated[str, typer.Option(help="Preset of settings, of the searches to come.")] = "learn",
     seed: Seed = 0,
     overwrite: Overwrite = False,
     json: JsonFlag = False,
@@ -68,7 +68,7 @@ def fit(
             text += f", held out {point['held_out']:.3f}"
         print(text, file=sys.stderr, flush=True)
 
-    listed = policy_fit.read_ranking(ranking, most=most)
+    listed = policy_fit.read_ranking(ranking, most=top)
     policy, run = policy_fit.fit_to_ranking(
         listed,
         config,

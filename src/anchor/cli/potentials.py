@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from anchor.cli.common import JsonFlag, emit, print_table
+from anchor.cli.common import Device, JsonFlag, emit, print_table
+from anchor.cli.help import App
 
-app = typer.Typer(help="List, fetch and check interatomic potentials.", no_args_is_help=True)
+app = App(help="List, fetch and check interatomic potentials.", no_args_is_help=True)
 
 Name = Annotated[
     str, typer.Argument(help="As `anchor potentials list` shows; join several with + for an ensemble.")
@@ -92,7 +93,7 @@ def fetch(
 @app.command()
 def check(
     name: Name,
-    device: Annotated[str, typer.Option(help="cpu, cuda, mps, ….")] = "cpu",
+    device: Device = "cpu",
     dtype: Annotated[
         str, typer.Option(help="Of the network; double precision measures slopes finely.")
     ] = "float64",

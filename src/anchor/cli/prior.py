@@ -8,23 +8,34 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anchor.cli import prior_train
-from anchor.cli.common import JsonFlag, Overwrite, Seed, emit, print_table, progress
+from anchor.cli.common import (
+    Device,
+    JsonFlag,
+    Overwrite,
+    Potential,
+    Prior,
+    Seed,
+    Workers,
+    emit,
+    print_table,
+    progress,
+    relaxed_line,
+    say,
+)
+from anchor.cli.help import App
 from anchor.outcomes.columns import ABOVE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from anchor.crystals.crystals import Crystals
 
-PriorName = Annotated[
-    str, typer.Option(help="Name, as in `anchor prior list`, or a .safetensors file of `anchor prior train`.")
-]
 Options = Annotated[
     list[str] | None,
-    typer.Option("--set", help="A setting of the prior, as steps=30 or temperature=0.5; repeat."),
+    typer.Option("--set", help="Override one setting, as steps=30 or temperature=0.5 (repeatable)."),
 ]
 
-app = typer.Typer(
-    help="Structure priors: crystals for a formula, and how good they are.", no_args_is_help=True
-)
+app = App(help="Structure priors: crystals for a formula, and how good they are.", no_args_is_help=True)
 app.command()(prior_train.train)
 app.command()(prior_train.finetune)
 
@@ -39,17 +50,15 @@ def sample(
     z: Annotated[
         int | None, typer.Option("--z", min=1, help="Formula units per cell; chosen when not given.")
     ] = None,
-    prior: PriorName = "templates-all",
+    prior: Prior = "templates-all",
     options: Options = None,
-    relax: Annotated[
-        str | None,
-        typer.Option(help="Relax with this potential, as mattersim-1m, and give the energy above hull."),
-    ] = None,
+    relax: Annotated[bool, typer.Option("--relax", help="Relax, and give the energy above hull.")] = False,
+    potential: Potential = "mattersim-1m",
     max_steps: Annotated[
-        int, typer.Option(min=1, help="Most relaxation steps, of positions and again of the cell.")
+        int, typer.Option(min=1, help="Most steps of a relaxation, of positions and again of the cell.")
     ] = 200,
-    fmax: Annotated[float, typer.Option(min=0.0, help="Relaxed when no force is larger, eV/Å.")] = 0.05,
-    device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
+    fmax: Annotated[float, typer.Option(min=0.0, help="Force at which a relaxation ends, eV/Å.")] = 0.05,
+    device: Device = "cpu",
     seed: Seed = 0,
     overwrite: Overwrite = False,
     json: JsonFlag = False,
@@ -61,13 +70,16 @@ def sample(
 
     Example: anchor prior sample Li2FeSiO4 -n 8 --out crystals
 
-    Example: anchor prior sample Li2FeSiO4 -n 8 --relax mattersim-1m --out crystals
+    Example: anchor prior sample Li2FeSiO4 -n 8 --relax --out crystals
     """
     from anchor.formats import write
+    from anchor.formats.write import check_ending
+    from anchor.matching.uniqueness import first_structures
     from anchor.priors import load_prior
     from anchor.writing import check_place
 
     if out is not None:
+        check_ending(out)
         check_place(out, overwrite=overwrite)
     model = load_prior(prior, device=device, **dict(prior_train.as_settings(options)))
     made = model.realise(formula, n, seed=seed, units=z)
@@ -79,8 +91,16 @@ def sample(
     crystals = made.crystals
     names = [f"{formula}-{i}" for i, formula in enumerate(crystals.formulas)]
     energies: list[dict[str, Any]] = [{} for _ in names]
-    if relax is not None:
-        crystals, energies = _relaxed(crystals, relax, max_steps=max_steps, fmax=fmax, device=device)
+    if relax:
+        say(f"relaxing {len(crystals)} crystals: positions, then the cell too …", json)
+        crystals, energies = _relaxed(
+            crystals,
+            potential,
+            max_steps=max_steps,
+            fmax=fmax,
+            device=device,
+            on_progress=None if json else relaxed_line,
+        )
     described = [
         {"id": name, **row, **energy}
         for name, row, energy in zip(names, _described(crystals), energies, strict=True)
@@ -88,7 +108,7 @@ def sample(
     order = sorted(range(len(names)), key=lambda i: _or_last(energies[i].get(ABOVE)))
     crystals, rows = crystals[order], [described[i] for i in order]
     if out is not None:
-        properties = {ABOVE: [_or_nan(row[ABOVE]) for row in rows]} if relax is not None else None
+        properties = {ABOVE: [_or_nan(row[ABOVE]) for row in rows]} if relax else None
         write(out, crystals, [row["id"] for row in rows], properties, overwrite=overwrite)
     if json:
         emit(
@@ -96,7 +116,7 @@ def sample(
                 "formula": formula,
                 "prior": prior,
                 "seed": seed,
-                "relaxed_with": relax,
+                "relaxed_with": potential if relax else None,
                 "crystals": [
                     {**row, "numbers": c.numbers, "frac": c.frac, "lattice_angstrom": c.lattice[0]}
                     for row, c in zip(rows, crystals, strict=True)
@@ -106,9 +126,17 @@ def sample(
         )
         return
     columns = ["crystal", "atoms", "space group", "Å³/atom", "shortest distance, Å"]
-    if relax is not None:
+    if relax:
         columns += ["relaxation", "eV/atom above hull"]
-    print_table(columns, (["" if v is None else v for v in row.values()] for row in rows))
+    first = first_structures(crystals).tolist()  # what was guessed several times is shown once
+    print_table(
+        [*columns, "times"],
+        (
+            ["" if v is None else v for v in (*row.values(), first.count(i))]
+            for i, row in enumerate(rows)
+            if first[i] == i
+        ),
+    )
     if out is not None:
         typer.echo(f"written to {out}")
 
@@ -133,7 +161,13 @@ def _described(crystals: Crystals) -> list[dict[str, Any]]:
 
 
 def _relaxed(
-    crystals: Crystals, potential: str, *, max_steps: int, fmax: float, device: str
+    crystals: Crystals,
+    potential: str,
+    *,
+    max_steps: int,
+    fmax: float,
+    device: str,
+    on_progress: Callable[[int, int], None] | None,
 ) -> tuple[Crystals, list[dict[str, Any]]]:
     """Crystals with positions relaxed, then also the cell; what became of each, and its energy."""
     from dataclasses import replace
@@ -145,7 +179,7 @@ def _relaxed(
 
     relaxer = Relaxer(load_potential(potential, device=device), workers=None)
     relaxing = Relaxing(cell=False, max_steps=max_steps, fmax=fmax)
-    judge = Judge(relaxer, load_hull(relaxer.potential), relaxing)
+    judge = Judge(relaxer, load_hull(relaxer.potential), relaxing, on_progress=on_progress)
     (positions,) = judge.relaxed([crystals])
     found = replace(judge, relaxing=replace(relaxing, cell=True))(positions.crystals)
     rows = [
@@ -172,12 +206,12 @@ def measure_prior(
         list[Path] | None, typer.Argument(help="Own test crystals: MP-20 CSV, CIF, extxyz, … or folders.")
     ] = None,
     split: Annotated[str, typer.Option(help="Split of the bundled reference: val or test.")] = "test",
-    n: Annotated[int | None, typer.Option("-n", min=1, help="So many at random; default: all.")] = None,
+    n: Annotated[int | None, typer.Option("-n", min=1, help="How many, at random; default: all.")] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Samples per crystal; the best counts.")] = 1,
-    prior: PriorName = "templates",
+    prior: Prior = "templates",
     options: Options = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
-    workers: Annotated[int, typer.Option(min=1, help="Processes that compare structures.")] = 1,
+    device: Device = "cpu",
+    workers: Workers = None,
     seed: Seed = 0,
     json: JsonFlag = False,
 ) -> None:
@@ -260,6 +294,31 @@ def _cells(rates: dict[str, Any]) -> list[str]:
         f"{rates['valid']:.1%}",
         "" if rates["volume_error_median"] is None else f"{rates['volume_error_median']:.1%}",
     ]
+
+
+@app.command()
+def save(
+    campaign: Annotated[str, typer.Argument(help="Campaign whose prior rewards trained (--prior-train).")],
+    out: Annotated[Path, typer.Option(help="File of weights to write (.safetensors).")],
+    overwrite: Overwrite = False,
+    json: JsonFlag = False,
+) -> None:
+    """Write the weights that a campaign's rewards gave its prior.
+
+    Example: anchor prior save runs/shared --out shared.safetensors
+    """
+    from anchor.errors import InputError
+    from anchor.search.ledger import Ledger
+    from anchor.search.prior_learner import save_trained
+    from anchor.writing import check_place
+
+    if out.suffix != ".safetensors":
+        raise InputError(f"{out} does not end with .safetensors", "weights are known by that ending")
+    save_trained(Ledger.open(campaign), check_place(out, overwrite=overwrite))
+    if json:
+        emit({"weights": str(out)})
+        return
+    typer.echo(f"written to {out}; judge it: anchor prior test --prior {out}")
 
 
 @app.command("list")

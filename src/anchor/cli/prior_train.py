@@ -8,29 +8,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anchor.cli.common import JsonFlag, Seed, emit
+from anchor.cli.common import Device, Hours, JsonFlag, Seed, emit
 
 if TYPE_CHECKING:
     from anchor.models.run import Plan, Rhythm
     from anchor.priors.training import Matches
 
 Out = Annotated[Path, typer.Option(help="Folder of the run: checkpoints, log, weights, card.")]
-Hours = Annotated[float | None, typer.Option(min=0.0, help="Stop after so many hours of this call.")]
-Steps = Annotated[int | None, typer.Option(min=1, help="Stop after so many steps in all.")]
+Steps = Annotated[int | None, typer.Option(min=1, help="Steps of training, in all.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in the folder, to the bit.")]
 Data = Annotated[
     list[str] | None,
     typer.Option(help="'reference' (train split), files or folders; repeat for several.", show_default=False),
 ]
-Rate = Annotated[float | None, typer.Option("--lr", min=0.0, help="Peak learning rate.")]
+Rate = Annotated[float | None, typer.Option("--learning-rate", min=0.0, help="Largest learning rate.")]
 BatchSize = Annotated[int | None, typer.Option(min=1, help="Crystals per step.")]
 Schedule = Annotated[str | None, typer.Option(help="constant or cosine (needs --steps).")]
 Precision = Annotated[str, typer.Option(help="bf16 or fp32.")]
-MaxAtoms = Annotated[int, typer.Option(min=1, max=20, help="Leave larger training crystals out.")]
-Changes = Annotated[
-    list[str] | None, typer.Option("--set", help="A setting of the model, as pairing=nearest; repeat.")
+MaxAtoms = Annotated[
+    int, typer.Option(min=1, max=20, help="Most atoms per cell: larger crystals are left out.")
 ]
-Device = Annotated[str, typer.Option(help="cpu, cuda or mps.")]
+Changes = Annotated[
+    list[str] | None, typer.Option("--set", help="Override one setting, as pairing=nearest (repeatable).")
+]
 Test = Annotated[int, typer.Option(min=0, help="Test crystals for the card at the end (match@1).")]
 Match = Annotated[int, typer.Option(min=0, help="Validation crystals compared at every look.")]
 ValidateMinutes = Annotated[float, typer.Option(min=0.0, help="Minutes between looks at validation.")]
@@ -44,13 +44,13 @@ def train(
     resume: Resume = False,
     size: Annotated[str, typer.Option(help="small (for a CPU) or published (for a GPU).")] = "small",
     data: Data = None,
-    lr: Rate = None,
+    learning_rate: Rate = None,
     batch_size: BatchSize = None,
     schedule: Schedule = None,
     precision: Precision = "bf16",
     max_atoms: MaxAtoms = 20,
     changes: Changes = None,
-    start: Annotated[
+    start_from: Annotated[
         str | None,
         typer.Option(
             help="Take over what the network of this .safetensors file has in common (omatg, kldm)."
@@ -85,8 +85,8 @@ def train(
         steps=steps,
         precision=precision,
         max_atoms=max_atoms,
-        start=start,
-        recipe=_recipe(lr, batch_size, schedule),
+        start=start_from,
+        recipe=_recipe(learning_rate, batch_size, schedule),
         settings=as_settings(changes),
     )
     matches = Matches(match, test=test)
@@ -101,7 +101,7 @@ def finetune(
     hours: Hours = None,
     steps: Steps = None,
     resume: Resume = False,
-    lr: Rate = 1e-4,
+    learning_rate: Rate = 1e-4,
     batch_size: BatchSize = None,
     schedule: Schedule = None,
     precision: Precision = "bf16",
@@ -117,11 +117,11 @@ def finetune(
 
     Example: anchor prior finetune runs/omatg/omatg.safetensors --data my_cifs --out runs/mine --steps 2000
     """
-    from anchor.models.registry import SHIPPED, load_model
+    from anchor.models.registry import load_model, weights_path
     from anchor.models.run import Plan, Rhythm
     from anchor.priors.training import Matches
 
-    path = Path(weights) if weights.endswith(".safetensors") else SHIPPED / f"{weights}.safetensors"
+    path = weights_path(weights)
     _, card = load_model(path)
     plan = Plan(
         card["name"],
@@ -132,15 +132,17 @@ def finetune(
         precision=precision,
         max_atoms=max_atoms,
         start=str(path),
-        recipe=_recipe(lr, batch_size, schedule),
+        recipe=_recipe(learning_rate, batch_size, schedule),
     )
     matches = Matches(match, test=test)
     rhythm = Rhythm(validate=60 * validate_minutes)
     _run(plan, out, rhythm, matches, hours=hours, resume=resume, device=device, json=json)
 
 
-def _recipe(lr: float | None, batch_size: int | None, schedule: str | None) -> tuple[tuple[str, Any], ...]:
-    given = {"learning_rate": lr, "batch_size": batch_size, "schedule": schedule}
+def _recipe(
+    learning_rate: float | None, batch_size: int | None, schedule: str | None
+) -> tuple[tuple[str, Any], ...]:
+    given = {"learning_rate": learning_rate, "batch_size": batch_size, "schedule": schedule}
     return tuple((name, value) for name, value in given.items() if value is not None)
 
 
@@ -180,7 +182,7 @@ def _run(
         rhythm=rhythm,
         matches=matches,
         device=device,
-        report=lambda line: print(_line(line), file=sys.stderr, flush=True),
+        report=lambda document: print(line(document), file=sys.stderr, flush=True),
         command=["anchor", *sys.argv[1:]],
     )
     if json:
@@ -189,7 +191,7 @@ def _run(
     typer.echo(f"weights and card: {out / plan.name}.safetensors, .json, .md")
 
 
-def _line(document: dict[str, Any]) -> str:
+def line(document: dict[str, Any]) -> str:
     """A line of the log for people."""
     if document["kind"] == "validation":
         match = (

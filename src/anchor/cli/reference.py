@@ -44,7 +44,7 @@ def studies_page() -> str:
         "    anchor study list",
         "    anchor study run exploration --scale laptop",
         "    anchor study plan exploration --scale paper",
-        "    anchor study table exploration --scale laptop --format latex",
+        "    anchor study table exploration --scale laptop --as latex",
         "",
         "A cell (a search or a source of compositions) is known by its settings: studies that need the "
         "same one share it, and a study that was killed goes on.",

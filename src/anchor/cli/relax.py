@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from anchor.cli.common import JsonFlag, Overwrite, emit, print_table
+from anchor.cli.common import (
+    Cell,
+    Device,
+    Fmax,
+    InputFormat,
+    JsonFlag,
+    MaxSteps,
+    Overwrite,
+    Potential,
+    emit,
+    print_table,
+    relaxed_line,
+)
+from anchor.cli.where import NOWHERE, Where, works_somewhere
 from anchor.errors import InputError
 
 
+@works_somewhere
 def relax(
     files: Annotated[
         list[Path], typer.Argument(help="Files, folders or zip archives with structures (CIF, POSCAR, …).")
     ],
-    potential: Annotated[str, typer.Option(help="Name, as in `anchor potentials list`.")] = "mattersim-5m",
-    cell: Annotated[bool, typer.Option("--cell", help="Relax the cell too, not only positions.")] = False,
-    fmax: Annotated[float, typer.Option(help="Converged when no force is larger, eV/Å.")] = 0.02,
-    max_steps: Annotated[int, typer.Option(help="Step budget of each structure.")] = 400,
+    potential: Potential = "mattersim-1m",
+    cell: Cell = True,
+    fmax: Fmax = 0.02,
+    max_steps: MaxSteps = 400,
+    format: InputFormat = None,
     optimizer: Annotated[
         Literal["quasi-newton", "fire", "ase-bfgs", "ase-fire"],
         typer.Option(help="The ase-… ones go one by one, exactly as ASE does (the paper's way: ase-bfgs)."),
@@ -36,22 +50,24 @@ def relax(
     ] = None,
     overwrite: Overwrite = False,
     chunk_atoms: Annotated[int, typer.Option(help="Atoms per call of the potential.")] = 256,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes, on a CPU; default: one for each core.")
-    ] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
+    where: Where = NOWHERE,
+    device: Device = "cpu",
     json: JsonFlag = False,
 ) -> None:
-    """Relax structures; each gets an outcome, and none stops the others.
+    """Relax structures with any potential.
+
+    Each gets an outcome, and none stops the others.
 
     Outcomes: converged, capped (budget used up), diverged (no crystal any more), failed (with the reason).
     Written are all but the failed ones, with energy (eV), steps and the largest force that is left (eV/Å).
 
-    Example: anchor relax candidates/*.cif --potential mattersim-1m --cell --out relaxed
+    Example: anchor relax candidates/*.cif --out relaxed
     """
     import numpy as np
 
+    from anchor.executors import Workplace
     from anchor.formats import load, write
+    from anchor.formats.write import check_ending
     from anchor.potentials import load_potential
     from anchor.relax.parallel import Relaxer
     from anchor.writing import check_place
@@ -61,13 +77,14 @@ def relax(
             f"--symmetry and --optimizer {optimizer} exclude each other", "leave one of them out"
         )
     if out is not None:
+        check_ending(out)
         check_place(out, overwrite=overwrite)
-    loaded = load(files, on_error="skip")
+    loaded = load(files, format=format, on_error="skip")
     if not len(loaded.crystals):
         first = loaded.skipped[0] if loaded.skipped else None
         cause = f"; {first.source}: {first.reason}" if first else ""
         raise InputError(f"none of {loaded.n_read} entries gave a crystal{cause}")
-    relaxer = Relaxer(load_potential(potential, device=device), workers=workers)
+    relaxer = Relaxer(load_potential(potential, device=device), executor=Workplace(**where).open())
     found = relaxer(
         loaded.crystals,
         cell=cell,
@@ -76,7 +93,7 @@ def relax(
         optimizer=optimizer,
         symmetry=symmetry,
         chunk_atoms=chunk_atoms,
-        on_progress=_progress_line,
+        on_progress=relaxed_line,
     ).relaxation
     written = np.flatnonzero(found.status != "failed")
     if out is not None and len(written):
@@ -156,9 +173,3 @@ def _number(value: float) -> float | None:
 
 def _text(value: float | None, form: str) -> str:
     return "-" if value is None else form.format(value)
-
-
-def _progress_line(done: int, total: int) -> None:
-    """One line that is written over, on a terminal only."""
-    if sys.stderr.isatty():
-        print(f"\rrelaxed {done}/{total}", end="\n" if done == total else "", file=sys.stderr, flush=True)

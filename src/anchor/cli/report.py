@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from anchor.cli.common import JsonFlag, Overwrite, emit
+from anchor.errors import InputError
 
 
 def report(
@@ -25,7 +27,9 @@ def report(
     overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
-    """Write the report of a campaign: counts, curves, finds, crystals in three dimensions.
+    """Write the report of a campaign as one HTML file.
+
+    Counts, curves, finds, crystals in three dimensions.
 
     Examples:
 
@@ -40,7 +44,12 @@ def report(
     from anchor.search.ledger import Ledger
     from anchor.writing import check_place, replace_file
 
-    own = out is None and Path(folder).is_dir()
+    if compare and picture is None and summary is None:
+        raise InputError(
+            "--compare lays curves over one another, and nothing draws them",
+            "add --picture FILE.png, or --summary FILE.json",
+        )
+    own = out is None and Path(folder).is_dir() and os.access(folder, os.W_OK | os.X_OK)
     place = out or (Path(folder) if own else Path.cwd()) / "report.html"
     for path in (picture, summary, None if own else place):
         if path is not None:

@@ -10,8 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anchor.cli.common import JsonFlag, Overwrite, emit, print_table, progress
-from anchor.cli.search import Cardinalities, Counts, MaxAtoms, Symbols, action_space
+from anchor.cli.common import (
+    Cardinalities,
+    Exclude,
+    JsonFlag,
+    MustContain,
+    Overwrite,
+    Symbols,
+    emit,
+    print_table,
+    progress,
+)
+from anchor.cli.search import Counts, MaxAtoms, action_space
+from anchor.cli.where import NOWHERE, Where, works_somewhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,25 +33,28 @@ SHOWN = 25
 """Rows on a terminal; a pipe, a file and JSON get all."""
 
 
+@works_somewhere
 def screen(
     n: Annotated[int, typer.Option("-n", min=1, max=10_000_000, help="How many formulas.")] = 1000,
     elements: Symbols = None,
-    exclude: Symbols = None,
-    must_contain: Symbols = None,
+    exclude: Exclude = None,
+    must_contain: MustContain = None,
     k: Cardinalities = None,
     max_atoms: MaxAtoms = None,
     counts: Counts = None,
     include_known: Annotated[
         bool, typer.Option("--include-known", help="Keep formulas that a database lists.")
     ] = False,
+    where: Where = NOWHERE,
     out: Annotated[Path | None, typer.Option(help="CSV file to write.")] = None,
     overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:
-    """Rank charge-neutral formulas by their chance of lying near the hulls. Nothing is relaxed.
+    """Rank charge-neutral formulas by their chance of being stable.
 
-    All binaries and ternaries are considered, and quaternaries within reach of a known crystal. The order is
-    that in which `anchor search --source screened` proposes: best first, but not all of one family.
+    Nothing is relaxed. All binaries and ternaries are considered, and quaternaries within reach of a known
+    crystal. The order is that in which `anchor search --source screened` proposes: best first, but not all of
+    one family.
 
     Examples:
 
@@ -49,6 +63,7 @@ def screen(
       anchor screen --must-contain Na --exclude Pb,Cd,Hg --k 3 --json
     """
     from anchor.config import load_config
+    from anchor.executors import Workplace
     from anchor.policy.constraints import Limits
     from anchor.screening.order import screened_order
     from anchor.search.policies import searchable_elements
@@ -59,7 +74,14 @@ def screen(
     wishes = action_space(elements, exclude, must_contain, k, max_atoms, counts)
     config = load_config(values={f"action_space.{name}": value for name, value in wishes.items()}).config
     limits = Limits.from_config(config.action_space, searchable=searchable_elements(config))
-    order = screened_order(limits, n, include_known=include_known, on_family=_bar("families of formulas"))
+    with Workplace(**(where or {"executor": "inline"})).open() as executor:
+        order = screened_order(
+            limits,
+            n,
+            include_known=include_known,
+            executor=executor,
+            on_family=_bar("families of formulas"),
+        )
     order = order[: min(n, len(order))]
     rows = _rows(order)
     if out is not None:

@@ -10,22 +10,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anchor.cli.common import JsonFlag, Seed, emit, print_table
+from anchor.cli.common import (
+    Cardinalities,
+    Exclude,
+    JsonFlag,
+    MustContain,
+    Seed,
+    Symbols,
+    emit,
+    print_table,
+)
+from anchor.cli.where import NOWHERE, Where, works_somewhere
 from anchor.errors import AnchorError, InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from anchor.config import Config
     from anchor.search.campaign import Campaign, StepReport
     from anchor.search.finds import Finds
 
 Sets = Annotated[
-    list[str] | None, typer.Option("--set", help="Override one value: section.name=value (repeatable).")
+    list[str] | None, typer.Option("--set", help="Override one setting: section.name=value (repeatable).")
 ]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="YAML file of settings.")]
-Preset = Annotated[str, typer.Option(help="quick (minutes), default (the paper's budget), paper.")]
-Symbols = Annotated[str | None, typer.Option(help="Comma-separated element symbols.")]
-Cardinalities = Annotated[str | None, typer.Option("--k", help="Numbers of elements, e.g. 2,3.")]
+Preset = Annotated[str, typer.Option(help="Preset of settings: quick (minutes), default, paper, learn.")]
 MaxAtoms = Annotated[int | None, typer.Option(help="Most atoms per cell.")]
 Counts = Annotated[
     str | None,
@@ -44,33 +53,45 @@ FindsCount = Annotated[
 ]
 
 
+@works_somewhere
 def search(
     out: Annotated[Path | None, typer.Option(help="Folder of the campaign; default: runs/DATE-TIME.")] = None,
     config: ConfigFile = None,
     preset: Preset = "quick",
     set_: Sets = None,
     structures: Annotated[
-        int | None, typer.Option("-n", "--structures", min=1, max=MOST, help="Compositions to try.")
+        int | None, typer.Option("-n", min=1, max=MOST, help="How many compositions to try.")
     ] = None,
     elements: Symbols = None,
-    exclude: Symbols = None,
-    must_contain: Symbols = None,
+    exclude: Exclude = None,
+    must_contain: MustContain = None,
     k: Cardinalities = None,
     max_atoms: MaxAtoms = None,
     counts: Counts = None,
     source: Annotated[
         str | None,
         typer.Option(
-            help="Who proposes: screened (the ranking of `anchor screen`), policy (it learns), or the "
-            "untrained random or neutral, for comparison."
+            help="Who proposes: adaptive (the ranking of `anchor screen`, learning from what comes of it), "
+            "screened (the ranking as it is), policy (it learns), or for comparison the untrained random or "
+            "neutral, or generator (it proposes crystals, too)."
         ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of every random draw.")] = None,
+    prior_train: Annotated[
+        str | None,
+        typer.Option(
+            help="Rewards that train the prior, too, of kldm or crystalite: shared (all of them) or "
+            "stability; none, the default, keeps it frozen."
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed of every random draw: same seed, same result.")
+    ] = None,
     finds: FindsCount = 20,
     verify: VerifyCount = 12,
     ledger: Annotated[
         str | None, typer.Option(help="Database URL instead of a file in the folder (postgresql://…).")
     ] = None,
+    where: Where = NOWHERE,
     print_config: Annotated[
         bool, typer.Option("--print-config", help="Show the effective configuration and stop.")
     ] = False,
@@ -89,34 +110,52 @@ def search(
     from anchor.config import load_config
 
     limits = action_space(elements, exclude, must_contain, k, max_atoms, counts)
-    values = {"run.structures": structures, "run.seed": seed, "policy.source": source}
+    values = {
+        "run.structures": structures,
+        "run.seed": seed,
+        "policy.source": source,
+        "prior.train": prior_train,
+    }
+    values |= {f"run.{name}": value for name, value in where.items()}
     values |= {f"action_space.{name}": value for name, value in limits.items()}
     loaded = load_config(config, preset=preset, overrides=set_ or (), values=values)
     if print_config:
         emit(loaded.config.model_dump(mode="json")) if json else typer.echo(loaded.describe())
         return
+    start_campaign(loaded.config, out, ledger, finds=finds, verify=verify, json=json)
+
+
+def start_campaign(
+    config: Config, out: Path | None, ledger: str | None, *, finds: int, verify: int, json: bool
+) -> None:
+    """A new campaign from its first step to its files."""
+    from anchor.policy.constraints import Limits
     from anchor.search.campaign import Campaign
     from anchor.search.loggers import check_loggers
     from anchor.writing import check_place
 
-    check_loggers(loaded.config.run.loggers)
+    check_loggers(config.run.loggers)
     if out is not None:
         check_place(out, folder=True)
     folder = out or Path("runs") / datetime.now().strftime("%Y%m%d-%H%M%S")
-    _say("loading prior, potential, hull …", json)
-    campaign = Campaign.start(loaded.config, ledger or folder)
-    _say(f"campaign in {folder}: {loaded.config.run.structures} structures", json)
+    Limits.from_config(config.action_space)  # wrong ones are refused before anything is loaded
+    try:
+        campaign = Campaign.start(
+            config, ledger or folder, on_part=lambda part: _say(f"loading {part} …", json)
+        )
+    except KeyboardInterrupt:
+        raise AnchorError("interrupted while loading: nothing was begun", "start again") from None
+    _say(f"campaign in {folder}: {config.run.structures} structures", json)
     with campaign.ledger.alone():
-        _run(campaign, folder, ledger, loaded.config.run.structures, finds, verify, json)
+        _run(campaign, folder, ledger, config.run.structures, finds, verify, json)
 
 
+@works_somewhere
 def resume(
     folder: Annotated[Path, typer.Argument(help="Folder of the campaign.")],
     structures: Annotated[
         int | None,
-        typer.Option(
-            "-n", "--structures", min=1, max=MOST, help="New total budget; default: the campaign's own."
-        ),
+        typer.Option("-n", min=1, max=MOST, help="How many in all; default: the campaign's own budget."),
     ] = None,
     finds: FindsCount = 20,
     verify: VerifyCount = 12,
@@ -126,6 +165,7 @@ def resume(
     accept_changes: Annotated[
         bool, typer.Option(help="Go on although code, data or weights are not those it began with.")
     ] = False,
+    where: Where = NOWHERE,
     json: JsonFlag = False,
 ) -> None:
     """Go on with a campaign, exactly as if it had never stopped.
@@ -134,7 +174,7 @@ def resume(
     """
     from anchor.search.campaign import Campaign
 
-    campaign = Campaign.resume(ledger or folder, accept_changes=accept_changes)
+    campaign = Campaign.resume(ledger or folder, accept_changes=accept_changes, where=where)
     budget = structures or campaign.config.run.structures
     _say(f"going on from {campaign.structures} of {budget} structures", json)
     with campaign.ledger.alone():
@@ -145,17 +185,18 @@ def sample(
     policy: Annotated[str, typer.Argument(help="Campaign folder, policy file, or 'default'.")] = "default",
     n: Annotated[int, typer.Option("-n", min=1, max=1_000_000, help="How many compositions.")] = 20,
     elements: Symbols = None,
-    exclude: Symbols = None,
-    must_contain: Symbols = None,
+    exclude: Exclude = None,
+    must_contain: MustContain = None,
     k: Cardinalities = None,
     max_atoms: MaxAtoms = None,
     counts: Counts = None,
     seed: Seed = 0,
     json: JsonFlag = False,
 ) -> None:
-    """Draw compositions from a trained policy, as evaluations do: w at its mean, no sub-group mask.
+    """Draw compositions from a trained policy.
 
-    Within the elements and limits of its training, unless other ones are given.
+    As evaluations do: w at its mean, no sub-group mask. Within the elements and limits of its training,
+    unless other ones are given.
 
     Example: anchor sample runs/first -n 100 --must-contain Li
     """
@@ -194,7 +235,7 @@ def _run(
     from anchor.cli.live import LiveView
     from anchor.cli.verify import write_files
     from anchor.outcomes.tally import TALLY_COLUMNS, Tally
-    from anchor.search.finds import Finds, refine
+    from anchor.search.finds import Finds
     from anchor.search.loggers import METRICS, jsonl_logger, make_loggers
     from anchor.writing import OwnFiles
 
@@ -231,19 +272,12 @@ def _run(
     again = f"anchor resume {folder}" + (f" --ledger {ledger}" if ledger else "")
     if campaign.structures < budget:
         _say(f"stopped after {campaign.structures} of {budget} structures; go on with: {again}", json)
-    if finds:
-        _say("relaxing the best finds with the cell free …", json)
-
-    def relaxed(done: int, of: int) -> None:
-        if of > MANY_FINDS:
-            _say(f"relaxed {done} of {of} finds", json)
-
-    found = refine(campaign, finds, on_progress=relaxed) if finds else Finds([], [], [])
+    try:
+        found = _refined(campaign, folder, finds, verify, json)
+    except KeyboardInterrupt:
+        _say(f"\ninterrupted: what is stored is reported, the rest of the finds comes with: {again}", json)
+        found = Finds.read(campaign.ledger)
     files = write_files(campaign.ledger, folder, found)
-    if verify and any(found.groups().values()):
-        _say(f"attacking the best {min(verify, len(found.finds))} finds …", json)
-        found = _attacked(campaign, verify, json)
-        files = write_files(campaign.ledger, folder, found)
     if json:
         emit(
             {
@@ -263,8 +297,29 @@ def _run(
     typer.echo(
         f"\nnext:\n{learned}  {again} -n {goal}\n"
         f"  anchor verify {place} --level 5\n"
-        f"  anchor export {place} --format extxyz --out {folder / 'finds.extxyz'}"
+        f"  anchor export {place} --out {folder / 'finds.extxyz'}"
     )
+
+
+def _refined(campaign: Campaign, folder: Path, finds: int, verify: int, json: bool) -> Finds:
+    """The best candidates relaxed with the cell free, reported, then attacked."""
+    from anchor.cli.verify import write_files
+    from anchor.search.finds import Finds, refine
+
+    if not finds:
+        return Finds([], [], [])
+    _say("relaxing the best finds with the cell free …", json)
+
+    def relaxed(done: int, of: int) -> None:
+        if of > MANY_FINDS:
+            _say(f"relaxed {done} of {of} finds", json)
+
+    found = refine(campaign, finds, on_progress=relaxed)
+    if verify and any(found.groups().values()):
+        write_files(campaign.ledger, folder, found)
+        _say(f"attacking the best {min(verify, len(found.finds))} finds …", json)
+        found = _attacked(campaign, verify, json)
+    return found
 
 
 def _attacked(campaign: Campaign, most: int, json: bool) -> Finds:
@@ -291,8 +346,8 @@ def _summary(campaign: Campaign, folder: Path, tally: Any, found: Finds) -> None
     counts, held = tally.counts, found.counts()
     typer.echo(
         f"\n{tally.proposed} proposed, {counts['valid']} valid, {counts['metastable']} {NEAR_HULL} of known "
-        f"phases, {counts['stable']} on it, {counts['msun']} MSUN, {counts['sun']} SUN "
-        f"({counts['known_anywhere']} valid ones have a known formula)"
+        f"phases, {counts['stable']} on it; of formulas known nowhere {counts['new_msun']} MSUN and "
+        f"{counts['new_sun']} SUN ({counts['msun']} and {counts['sun']} with known ones)"
     )
     potential = campaign.environment.potential.name
     titles = (
@@ -308,7 +363,10 @@ def _summary(campaign: Campaign, folder: Path, tally: Any, found: Finds) -> None
             print_table(
                 ["what", "level", "formula", "space group", "E_hull eV/atom", "with finds", "DFT hull",
                  "novelty", "atoms", "relaxed", "note"],
-                ([what, *(value for name, value in row.items() if name != "why")] for row in _brief(rows)),
+                (
+                    [what, *(_cell(name, value) for name, value in row.items() if name != "why")]
+                    for row in _brief(rows)
+                ),
                 title=title,
             )  # fmt: skip
     report, ledger = folder / "report.html", campaign.ledger.location
@@ -319,18 +377,15 @@ def _brief(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS
     from anchor.search.finds import about
 
-    def number(value: float | None) -> str:
-        return "–" if value is None else f"{value:+.3f}"
-
     return [
         {
-            "level": "–" if row["level"] is None else row["level"],
+            "level": row["level"],
             "formula": row["formula"],
             "spacegroup": row["spacegroup"],
-            "e_hull": number(row[ABOVE]),
-            "e_hull_with_finds": number(row[ABOVE_WITH_FINDS]),
-            "e_dft_hull": number(row["energy_above_each_hull_ev_per_atom"].get("dft")),
-            "novelty": f"{row['novelty_reference']:.2f}",
+            "e_hull": row[ABOVE],
+            "e_hull_with_finds": row[ABOVE_WITH_FINDS],
+            "e_dft_hull": row["energy_above_each_hull_ev_per_atom"].get("dft"),
+            "novelty": row["novelty_reference"],
             "atoms": row["n_atoms"],
             "relaxation": row["relaxation"],
             "why": row["why"],
@@ -338,6 +393,15 @@ def _brief(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         }
         for row in rows
     ]
+
+
+def _cell(name: str, value: Any) -> Any:
+    """A value of `_brief` for people."""
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.2f}" if name == "novelty" else f"{value:+.3f}"
+    return value
 
 
 def action_space(
@@ -351,9 +415,9 @@ def action_space(
     """Wishes of the command line as values of the action space; None: not given."""
     fewest, most = _bounds(counts)
     return {
-        "elements": _list(elements),
-        "exclude": _list(exclude),
-        "must_contain": _list(must_contain),
+        "elements": _symbols(elements),
+        "exclude": _symbols(exclude),
+        "must_contain": _symbols(must_contain),
         "k": _list(k),
         "max_atoms": max_atoms,
         "min_counts": fewest or None,
@@ -378,6 +442,12 @@ def _bounds(text: str | None) -> tuple[dict[str, int], dict[str, int]]:
         if high or not dash:
             most[symbol] = int(high or low)
     return fewest, most
+
+
+def _symbols(text: str | None) -> tuple[str, ...] | None:
+    from anchor.chemistry.symbols import read_symbols
+
+    return None if text is None else read_symbols(text)
 
 
 def _list(text: str | None) -> tuple[str, ...] | None:

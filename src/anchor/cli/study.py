@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from anchor.cli.common import JsonFlag, emit, print_table
+from anchor.cli.help import App
+from anchor.cli.where import NOWHERE, Where, works_somewhere
 
 if TYPE_CHECKING:
     from anchor.studies.cells import Results
 
-app = typer.Typer(help="Tables and figures of the paper as commands.", no_args_is_help=True)
+app = App(help="Tables and figures of the paper as commands.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="Name of a study, see `anchor study list`.")]
 ScaleName = Annotated[
@@ -54,24 +56,26 @@ def list_studies(json: JsonFlag = False) -> None:
 
 
 @app.command()
+@works_somewhere
 def run(
     name: Name,
     scale: ScaleName = "smoke",
     out: Out = Path("studies"),
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes that relax; default: one per core.")
-    ] = None,
+    where: Where = NOWHERE,
     json: JsonFlag = False,
 ) -> None:
     """Make what is missing of a study and print its table. Stopped at any point, the same command goes on.
 
     Example: anchor study run exploration --scale laptop
     """
+    from anchor.executors import Workplace
     from anchor.studies.cells import run_study
     from anchor.studies.declared import find_study
 
     study, results = find_study(name), _results(scale, out)
-    run_study(study, results, workers=workers, say=lambda text: print(text, file=sys.stderr, flush=True))
+    run_study(
+        study, results, where=Workplace(**where), say=lambda text: print(text, file=sys.stderr, flush=True)
+    )
     table(name, scale, out, "json" if json else "table")
 
 
@@ -97,12 +101,12 @@ def table(
     scale: ScaleName = "smoke",
     out: Out = Path("studies"),
     format: Annotated[
-        Literal["table", "md", "latex", "csv", "json"], typer.Option(help="What to print.")
+        Literal["table", "md", "latex", "csv", "json"], typer.Option("--as", help="What to print.")
     ] = "table",
 ) -> None:
     """The table of a study as far as it is made, with the paper's numbers and both budgets.
 
-    Example: anchor study table exploration --scale laptop --format md
+    Example: anchor study table exploration --scale laptop --as md
     """
     from anchor.studies import tables
     from anchor.studies.declared import find_study

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anchor.cli.common import JsonFlag, Seed, emit, print_table
+from anchor.cli.common import POTENTIAL_HELP, Condition, JsonFlag, Seed, emit, print_table, selection
+from anchor.cli.where import NOWHERE, Where, works_somewhere
 from anchor.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,14 +26,17 @@ LEVEL_HELP = (
 )
 
 
+@works_somewhere
 def verify(
     what: Annotated[
-        list[str], typer.Argument(help="Folder, ledger file or URL of a campaign; or files with crystals.")
+        list[str],
+        typer.Argument(help="Campaign (folder, ledger file, URL), files, 'catalogue', or its .npz file."),
     ],
     level: Annotated[int, typer.Option(min=1, help=f"Attack up to this level: {LEVEL_HELP}")] = 3,
     top: Annotated[
         int | None, typer.Option(min=1, help="Only so many, the lowest above the hull, beyond level 1.")
     ] = None,
+    condition: Condition = None,
     which: Annotated[
         str,
         typer.Option(help="Of a campaign: finds (refined ones), or all new candidates that are sun or msun."),
@@ -40,13 +44,16 @@ def verify(
     out: Annotated[
         Path | None, typer.Option(help="Folder of the verdicts on files, as JSON; default: verdicts.")
     ] = None,
-    potential: Annotated[str, typer.Option(help="Of files: whose energies are claimed.")] = "mattersim-1m",
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes; default: as many as there are cores.")
-    ] = None,
+    potential: Annotated[
+        str, typer.Option(help=f"{POTENTIAL_HELP}; of files: whose energies are claimed.")
+    ] = "mattersim-1m",
+    where: Where = NOWHERE,
     md: Annotated[
         bool, typer.Option("--md", help="At level 5 also two picoseconds of molecular dynamics at 300 K.")
     ] = False,
+    cards: Annotated[
+        int, typer.Option(min=0, help="Print the evidence of so many, the best first, as cards.")
+    ] = 0,
     seed: Seed = 0,
     json: JsonFlag = False,
 ) -> None:
@@ -61,15 +68,17 @@ def verify(
       anchor verify runs/first --level 5 --top 10
       anchor verify runs/first --level 3 --which sun   how many of all stable candidates survive
       anchor verify mine.cif --out verdicts
+      anchor verify catalogue --where "elements has Na and level = 3" --level 4
     """
-    from anchor.executors import make_executor
+    from anchor.executors import Workplace
     from anchor.search.finds import Finds
+    from anchor.verify.cards import card
     from anchor.verify.levels import load_levels
     from anchor.verify.retention import as_plain, in_words, retention
 
     levels = load_levels(level, md=md)
-    with make_executor(workers=workers) as executor:
-        context, store, ledger = _claims(what, which, out, potential, seed, executor)
+    with Workplace(**where).open() as executor:
+        context, store, ledger = _claims(what, which, condition, out, potential, seed, executor)
         records = attack(context, store, levels, top=top, json=json)
     if ledger is not None and which == "finds" and Path(what[0]).is_dir():
         write_files(ledger, Path(what[0]), Finds.read(ledger))
@@ -79,6 +88,8 @@ def verify(
     if json:
         emit({"claims": [_plain(record) for record in records], "levels": as_plain(rows)})
         return
+    if cards:
+        typer.echo("\n\n".join(card(record) for record in records[:cards]) + "\n")
     show(records)
     show_competitors(records, context)
     print_table(
@@ -95,14 +106,23 @@ def verify(
 
 
 def _claims(
-    what: list[str], which: str, out: Path | None, potential: str, seed: int, executor: Executor
+    what: list[str],
+    which: str,
+    condition: str | None,
+    out: Path | None,
+    potential: str,
+    seed: int,
+    executor: Executor,
 ) -> tuple[Context, Store, Ledger | None]:
-    """Claims of a campaign, if the first name is one's, else of files."""
+    """Claims of a campaign, if the first name is one's, of a catalogue, else of files."""
+    from anchor.exports.chosen import choose, is_catalogue
     from anchor.search.ledger import Ledger
-    from anchor.verify.intake import campaign_context, files_context
+    from anchor.verify.intake import campaign_context, crystals_context, files_context
     from anchor.verify.stores import FolderStore, LedgerStore
     from anchor.writing import check_place
 
+    if condition is not None and not is_catalogue(what[0]):
+        raise InputError("--where chooses among the entries of a catalogue", "leave it out")
     if is_campaign(what[0]):
         if len(what) > 1:
             raise InputError("one campaign at a time", f"first: anchor verify {what[0]}")
@@ -116,6 +136,12 @@ def _claims(
             )
         return context, LedgerStore(ledger), ledger
     place = check_place(out or Path("verdicts"), folder=True)
+    if is_catalogue(what[0]):
+        chosen = choose(what[0], selection(condition, None))
+        context = crystals_context(
+            chosen.crystals, chosen.ids, executor, potential=chosen.potential, seed=seed
+        )
+        return context, FolderStore(place), None
     context = files_context([Path(name) for name in what], executor, potential=potential, seed=seed)
     return context, FolderStore(place), None
 
@@ -198,7 +224,7 @@ def _plain(record: Record) -> dict[str, Any]:
 def write_files(ledger: Ledger, folder: Path, found: Finds) -> dict[str, Path]:
     """Finds, their table, metrics and report of a campaign in its folder; returns the places."""
     from anchor.report.html import write_report
-    from anchor.search.export import write_outputs
+    from anchor.search.outputs import write_outputs
 
     files = write_outputs(ledger, folder, found)
     files["report"] = write_report(ledger, folder / "report.html", own=True)

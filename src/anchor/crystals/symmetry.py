@@ -32,11 +32,13 @@ class Operations:
         rotations: W, acting on columns of fractional coordinates.  # [g, 3, 3], int64
         images: Which atom each operation takes each atom to.  # [g, n], int64
         missed: How far from it the atom lands, fractional, to the nearest image.  # [g, n, 3]
+        carried: Into which cell, that of the image being the origin.  # [g, n, 3], int64
     """
 
     rotations: NDArray[np.int64]
     images: NDArray[np.int64]
     missed: NDArray[np.float64]
+    carried: NDArray[np.int64]
 
 
 def find_operations(crystal: Crystals, tolerance: float) -> Operations | None:
@@ -51,11 +53,14 @@ def find_operations(crystal: Crystals, tolerance: float) -> Operations | None:
     rotations = found["rotations"].astype(np.int64)
     images = np.empty((len(rotations), len(frac)), dtype=np.int64)
     missed = np.empty((len(rotations), len(frac), 3))
+    carried = np.empty((len(rotations), len(frac), 3), dtype=np.int64)
     for g, (rotation, translation) in enumerate(zip(rotations, found["translations"], strict=True)):
         gap = (frac @ rotation.T + translation)[:, None] - frac  # [from, to, 3]
-        gap -= np.rint(gap)
+        cells = np.rint(gap)
+        gap -= cells
         images[g] = np.square(gap @ lattice).sum(axis=2).argmin(axis=1)
         missed[g] = gap[np.arange(len(frac)), images[g]]
+        carried[g] = cells[np.arange(len(frac)), images[g]]
     if (numbers[images] != numbers).any() or (np.sort(images, axis=1) != np.arange(len(frac))).any():
         return None
-    return Operations(rotations, images, missed)
+    return Operations(rotations, images, missed, carried)

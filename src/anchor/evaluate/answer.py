@@ -43,15 +43,18 @@ class Lowest:
         potential: Whose energy counts: that of the campaign, so that protocols judge the same crystals.
         candidates: How many there are.
         rounds: How one is chosen: after so many steps with a free cell so many stay.
+        relaxer: With this potential, of others' workers; None: in this process.
     """
 
     potential: Potential
     candidates: int
     rounds: Rounds = SINGLE_POINTS
+    relaxer: Relaxer | None = None
 
     def __call__(self, crystals: Crystals, owner: NDArray[np.int64]) -> NDArray[np.int64]:
         """`Judge.contest`."""
-        return Judge(Relaxer(self.potential), None, TRIAL).contest(crystals, owner, self.rounds).index
+        relaxer = self.relaxer or Relaxer(self.potential)
+        return Judge(relaxer, None, TRIAL).contest(crystals, owner, self.rounds).index
 
 
 def realise_block(

@@ -32,9 +32,8 @@ from anchor.reward.novelty import reference_novelty
 POTENTIAL = "mattersim-5m"
 """The paper's evaluation potential."""
 
-GateName = Literal["anchor", "lemat"]
-GATES: dict[str, Literal["paper", "lemat"]] = {"anchor": "paper", "lemat": "lemat"}
-"""Name of each gate in configs."""
+GateName = Literal["paper", "lemat"]
+"""As in configurations."""
 FLAGS = (*NAMES, "new_msun", "new_sun")
 """Yes-or-no columns that the rates count."""
 LEMAT_COLUMNS = ("lemat_charge_ok", "lemat_distance_ok", "lemat_plausibility_ok")
@@ -49,7 +48,7 @@ class InternalProtocol(Protocol):
         max_steps: Step budget.
         fmax: Force at which a relaxation ends, eV/Å.
         optimizer: Of the relaxation; "ase-bfgs" is the paper's, one by one.
-        gate: "anchor" (the paper's), or "lemat".
+        gate: "paper" or "lemat".
         hull: Hull that counts.
         alex_mp: File of the Alex-MP reference: the paper's hull, in place of `hull`.
         device: Of the potential.
@@ -90,13 +89,13 @@ class InternalProtocol(Protocol):
         max_steps: int = 400,
         fmax: float = 0.02,
         optimizer: Optimizer = "quasi-newton",
-        gate: GateName = "anchor",
+        gate: GateName = "paper",
         hull: Kind = "union",
         alex_mp: Path | None = None,
         device: str = "cpu",
     ) -> None:
-        if gate not in GATES:
-            raise InputError(f"'{gate}' is not a gate", nearest(gate, GATES))
+        if gate not in get_args(GateName):
+            raise InputError(f"'{gate}' is not a gate", nearest(gate, get_args(GateName)))
         if hull not in get_args(Kind):
             raise InputError(f"there is no hull '{hull}'", nearest(hull, get_args(Kind)))
         if optimizer not in get_args(Optimizer):
@@ -125,7 +124,7 @@ class InternalProtocol(Protocol):
     @cached_property
     def checks(self) -> Checks:
         """Gate and embedding as in the paper's reward."""
-        config = Config.model_validate({"gate": {"name": GATES[self.gate]}})
+        config = Config.model_validate({"gate": {"name": self.gate}})
         return Checks.from_config(config, self.reference)
 
     @cached_property

@@ -23,7 +23,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from anchor.crystals.crystals import Crystals
-from anchor.executors import Executor, make_executor
+from anchor.executors import Executor, Processes, Workplace
 from anchor.outcomes.judge import FAILED
 from anchor.outcomes.table import Outcomes
 from anchor.potentials.base import Potential
@@ -184,16 +184,22 @@ class Protocol(ABC):
     chunk: int = 16
     """Crystals per call of `measure` and per checkpoint."""
 
-    workers: int | None = 1
-    """Processes that relax (None: as many as there are cores for); potentials are loaded there by name."""
+    where: Workplace = Workplace(workers=1)
+    """Where crystals are relaxed and compared; potentials are loaded there by name."""
 
     _executor: Executor | None = None
 
     def relaxer(self, potential: Potential) -> Relaxer:
         """Relaxes on the protocol's workers, which stay until it is gone."""
         if self._executor is None:
-            self._executor = make_executor(workers=self.workers, threads=torch.get_num_threads())
+            self._executor = self.where.open(threads=torch.get_num_threads())
         return Relaxer(potential, executor=self._executor)
+
+    def watched(self, seconds: float) -> Executor:
+        """For work that may hang: on Ray, or else on processes even if one would do: they can be killed."""
+        return (
+            self.where.open(seconds=seconds) if self.where.executor == "ray" else Processes(seconds=seconds)
+        )
 
     def fault(self, row: Mapping[str, Any]) -> str:
         """Why a finished row failed or is not valid, '' if it is: what the self-test lists.

@@ -3,6 +3,7 @@
     find_source(["default"])                    a policy: campaign folder, .safetensors file, 'default'
     find_source(["screened"])                   the ranking of `anchor screen`, the best first
     find_source(["random"]), ["neutral:flat"]   the untrained sources of the paper and their measures
+    find_source(["generator:kldm-dng"])         crystals of a generator: a name, a file, a campaign
     find_source(["formulas:LiFePO4,NaCl"])      formulas, or a file of them
     find_source(["compositions-of:mg.extxyz"])  structures stripped to their compositions ("→ CSP")
     find_source(["mg.extxyz", "omatg.xyz"])     structures of anyone
@@ -37,6 +38,7 @@ from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError, nearest
 from anchor.evaluate.store import Store
 from anchor.formats import load
+from anchor.models.finished import usable_cells
 from anchor.outcomes.table import Outcomes
 from anchor.policy.constraints import Limits
 from anchor.random import generator
@@ -44,7 +46,7 @@ from anchor.reading import plain_file
 from anchor.reference.reference import load_reference
 from anchor.screening.order import order_identity, screened_order
 from anchor.search.ledger import Ledger, decode_crystal
-from anchor.search.policies import TrainedPolicy, load_trained, searchable_elements
+from anchor.search.policies import TrainedPolicy, generator_of, load_trained, searchable_elements
 
 CAMPAIGN_SETS = ("finds", "generated", "relaxed")
 
@@ -97,6 +99,8 @@ def find_source(
         return formulas(tail)
     if head == "compositions-of":
         return stripped(tail, each_a_seed=each_a_seed)
+    if head == "generator":
+        return generated(tail)
     if text == "self-test":
         return reference_crystals()
     place, _, part = text.rpartition(":") if _has_part(text) else (text, "", "")
@@ -109,7 +113,7 @@ def find_source(
         return policy(text, elements=elements)
     if folder.exists() or folder.suffix.lower() in FILES:
         return structures([folder], each_a_seed=each_a_seed)
-    names = [*MEASURES, "screened", "default", "self-test", "formulas:…", "compositions-of:…"]
+    names = [*MEASURES, "screened", "default", "generator:…", "self-test", "formulas:…", "compositions-of:…"]
     raise InputError(f"there is no source '{text}', and no such file", nearest(text, names))
 
 
@@ -316,6 +320,21 @@ def reference_crystals() -> Source:
         return _crystals(reference.crystals[chosen], [str(reference.ids[i]) for i in chosen])
 
     return Source("self-test", "structures", draw, {"source": "reference", "hash": reference.hash})
+
+
+def generated(text: str) -> Source:
+    """Crystals of a generator p(c, x); without a usable cell they keep a row."""
+    maker = generator_of(text)
+
+    def draw(seed: int, n: int | None) -> Outcomes:
+        crystals = maker.draw(_count(n), seed=seed, stream=("evaluate",)).crystals
+        usable = usable_cells(crystals)
+        why = ["" if ok else "it has no usable cell" for ok in usable]
+        rows = _rows(list(Compositions.of_atoms(crystals.owner, crystals.numbers)), "", why)
+        return rows.with_crystals(crystals[np.flatnonzero(usable)], np.flatnonzero(usable))
+
+    identity = {"source": "generator", "name": maker.name, "hash": maker.hash}
+    return Source(f"generator {text}", "structures", draw, identity)
 
 
 def campaign_structures(place: str, part: str) -> Source:

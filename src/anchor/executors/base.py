@@ -8,11 +8,16 @@ task that was lost may be done again by another.
 from __future__ import annotations
 
 import os
+import pickle
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, cast
+
+from anchor.errors import InputError
 
 R = TypeVar("R")
 Call = Callable[..., R]
@@ -74,9 +79,13 @@ class Executor(ABC):
 
     Attributes:
         cpu_elsewhere: CPU seconds that other processes have spent on finished items so far.
+        gpus: Share of a GPU that each item has where it is done; 0: items are for CPUs.
+        shared: Several threads may use it at the same time.
     """
 
     cpu_elsewhere: float = 0.0
+    gpus: float = 0.0
+    shared: bool = False
 
     @abstractmethod
     def each(
@@ -143,3 +152,21 @@ def cores() -> int:
 def workers_for(threads: int) -> int:
     """Workers with so many threads each that there are cores for."""
     return max(1, cores() // threads)
+
+
+def environment(threads: int) -> dict[str, str]:
+    """Variables of a worker process: its threads, and where this process finds its modules."""
+    counts = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
+    return {**counts, "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)}
+
+
+def pickled(function: Call[Any], item: object, state: State | None) -> bytes:
+    """A task as bytes.
+
+    Plain pickles, not what torch or Ray make of them: nobody else's memory is shared, and arrays that arrive
+    may be written to.
+    """
+    try:
+        return pickle.dumps((function, item, state), pickle.HIGHEST_PROTOCOL)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise InputError(f"this cannot be sent to another process: {error}", IMPORTABLE) from error

@@ -23,11 +23,10 @@ from contextlib import contextmanager, suppress
 from math import inf
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from typing import Any
 
-from anchor.errors import AnchorError, InputError
-from anchor.executors.base import IMPORTABLE, Call, Done, Executor, R, State, workers_for
+from anchor.errors import AnchorError
+from anchor.executors.base import Call, Done, Executor, R, State, environment, pickled, workers_for
 
 _WAY_OUT = (
     "its own message is above; out of memory? use fewer of them (workers=1, or run.workers=1) and resume"
@@ -63,7 +62,7 @@ class Processes(Executor):
             while waiting or busy or done:
                 while waiting and len(busy) < self.workers:
                     i, item = waiting.popleft()
-                    task = _pickled(function, item, state)
+                    task = pickled(function, item, state)
                     worker = self._take()
                     busy[worker.pipe] = worker
                     worker.begin(i, task)
@@ -105,15 +104,13 @@ class _Worker:
 
     def __init__(self, threads: int) -> None:
         self.pipe, far_end = Pipe()
-        paths = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
-        counts = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
         with _signals_blocked():
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "anchor.executors.worker", str(far_end.fileno())],
                 pass_fds=[far_end.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=2,  # what a package prints is for people, not for pipes that others read
-                env={**os.environ, **counts, "PYTHONPATH": paths},
+                env={**os.environ, **environment(threads)},
             )
         far_end.close()  # so that the process's death is the end of the pipe
         self.kill = weakref.finalize(self, _end, self.process, self.pipe)
@@ -159,14 +156,6 @@ def _ready(busy: dict[Connection, _Worker]) -> list[_Worker]:
     heard = wait(list(busy), None if deadline == inf else max(0.0, deadline - time.monotonic()))
     now = time.monotonic()
     return [worker for pipe, worker in busy.items() if pipe in heard or worker.deadline <= now]
-
-
-def _pickled(function: Call[Any], item: object, state: State | None) -> bytes:
-    # Not Connection.send: torch teaches its pickler to share tensors' memory between processes.
-    try:
-        return pickle.dumps((function, item, state), pickle.HIGHEST_PROTOCOL)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise InputError(f"this cannot be sent to another process: {error}", IMPORTABLE) from error
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import anchor
 from anchor.chemistry.composition import Compositions
 from anchor.chemistry.elements import NUMBER
 from anchor.errors import InputError
-from anchor.executors import make_executor
+from anchor.executors import ANYWHERE, Workplace
 from anchor.filling.effect import effect
 from anchor.filling.guards import AGREES_WITHIN, DATABASES, DEEP, VOLUME_TAIL
 from anchor.filling.joining import join
@@ -36,7 +36,7 @@ def fill(
     policy: str = "default",
     draws: int = 2000,
     second: str = "sevennet-0",
-    workers: int | None = None,
+    where: Workplace = ANYWHERE,
     seed: int = 0,
     time_limit_s: float = np.inf,
     on_progress: Callable[[str], None] = lambda _: None,
@@ -52,13 +52,14 @@ def fill(
         listed: Instead, stable compounds that a database lists and the reference has no crystal of.
         policy, draws: Who proposes ternary systems, and how many compositions it is asked for.
         second: Potential that has to agree with what lowers a hull by much.
+        where: The work is done.
         time_limit_s: Stop after the chunk that passes it.
         on_progress: Hears a line per chunk.
 
     Returns:
         The card.
     """
-    with make_executor(workers=workers, threads=1) as executor:
+    with where.open() as executor:
         maker = Maker.load(potential, second, executor, seed=seed)
         hull = maker.guards.hull
         searchable = hull.searchable_elements

@@ -158,7 +158,7 @@ class Readable:
 
 def format_by_name(source: Readable) -> str | None:
     """Format that the file name promises, or None."""
-    if re.match(r"(POSCAR|CONTCAR)\b", source.plain_name):
+    if re.search(r"(?<![A-Za-z])(POSCAR|CONTCAR)(?![A-Za-z])", source.plain_name):
         return "poscar"
     return SUFFIXES.get(PurePosixPath(source.plain_name).suffix.lower())
 

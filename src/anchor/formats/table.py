@@ -25,7 +25,8 @@ from anchor.errors import InputError
 from anchor.formats import cif
 from anchor.formats.files import STRUCTURE_COLUMNS, Readable
 from anchor.formats.pymatgen_json import from_entry
-from anchor.formats.records import Found, Item, Skipped, attempt, crystal, guarded, named, numeric
+from anchor.formats.records import ID_NAMES, Found, Item, Skipped, attempt, crystal, guarded, named, numeric
+from anchor.reading import plain_file
 
 ARRAY_COLUMNS = ("lattice_vectors", "species_at_sites", "cartesian_site_positions")
 LARGEST_CELL = 2**26  # bytes of one CSV field: a CIF of a large cell passes Python's default of 128 kB
@@ -41,9 +42,8 @@ def read_csv(source: Readable) -> Iterator[Item]:
             for i, cells in enumerate(rows, start=1):
                 name = f"{source.name}:row {i}"
                 if len(cells) == len(header):
-                    yield _from_text(
-                        dict(zip(header, cells, strict=True)), column, name, f"{source.stem}-{i}"
-                    )
+                    row = _with_file(dict(zip(header, cells, strict=True)), column, source)
+                    yield _from_text(row, column, name, f"{source.stem}-{i}")
                 elif cells:
                     yield Skipped(name, f"{len(cells)} cells where the header has {len(header)} columns")
     finally:
@@ -64,6 +64,22 @@ def read_parquet(source: Readable) -> Iterator[Item]:
                     yield attempt(name, partial(_from_arrays, row, name, id))
                 else:
                     yield _from_text(row, column, name, id)
+
+
+def _with_file(row: dict[str, str], column: str, source: Readable) -> dict[str, str]:
+    """A row whose structure is the name of a CIF beside the table, as in finds.csv, with what is in it.
+
+    Only of a table on disk, and only below its folder.
+    """
+    name = row[column]
+    if source.path is None or not name.endswith(".cif") or "\n" in name:
+        return row
+    folder = source.path.parent.resolve()
+    place = (folder / name).resolve()
+    if not place.is_relative_to(folder) or not place.is_file():
+        return row
+    labels = {ID_NAMES[0]: place.stem, **row}
+    return {**labels, column: plain_file(place).read_text(encoding="utf-8", errors="replace")}
 
 
 def _text_column(header: Sequence[str]) -> str:

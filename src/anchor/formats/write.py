@@ -102,7 +102,7 @@ def write(
         overwrite: Replace an existing file. A folder is never replaced.
     """
     path = Path(path)
-    writer = WRITERS[_format(path, format)][1]
+    writer = WRITERS[check_ending(path, format)][1]
     check_place(path, overwrite=overwrite)
     names = [f"crystal-{i}" for i in range(len(crystals))] if ids is None else [str(id) for id in ids]
     columns = {name: np.asarray(values, dtype=np.float64) for name, values in (properties or {}).items()}
@@ -119,7 +119,12 @@ def write(
     return path
 
 
-def _format(path: Path, format: str | None) -> str:
+def check_ending(path: Path, format: str | None = None) -> str:
+    """The format that a file name or its own name means, one of `WRITERS`; to be asked before the work.
+
+    Raises:
+        InputError: There is none.
+    """
     if format is not None:
         if format not in WRITERS:
             raise InputError(f"cannot write the format '{format}'", nearest(format, WRITERS))

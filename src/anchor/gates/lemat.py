@@ -182,9 +182,7 @@ def metallicity(formula: str) -> float:
     try:
         from smact.metallicity import metallicity_score
     except ImportError:
-        raise MissingDependencyError(
-            "the LeMat gate needs the package smact", 'pip install "anchor-crystals[lemat]"'
-        ) from None
+        raise MissingDependencyError("the LeMat gate needs the package smact", "pip install smact") from None
     try:
         return float(metallicity_score(formula))
     except KeyError:

@@ -39,7 +39,7 @@ def _fault(atoms: tuple[tuple[str, int], ...]) -> str:
         import smact
     except ImportError:
         raise MissingDependencyError(
-            "MatterGen's composition validity needs the package smact", 'pip install "anchor-crystals[lemat]"'
+            "MatterGen's composition validity needs the package smact", "pip install smact"
         ) from None
     symbols = [symbol for symbol, _ in atoms]
     if len(symbols) == 1 or set(symbols) <= set(smact.metals):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -27,6 +28,7 @@ from anchor.paths import BUNDLED, alone, cache_dir
 from anchor.writing import draft
 
 if TYPE_CHECKING:  # torch-sim takes seconds to import, and reading energies does not need it
+    from anchor.executors import Executor
     from anchor.potentials.base import Potential
 
 Columns = dict[str, NDArray]
@@ -139,7 +141,7 @@ def _chunks(order: NDArray[np.int64], counts: NDArray[np.int64], most: int) -> l
     return [*chunks, np.array(members)] if members else chunks
 
 
-def single_point_columns(crystals: Crystals, potential: Potential) -> Columns:
+def single_point_columns(potential: Potential, crystals: Crystals) -> Columns:
     """Energies per atom (eV) and largest forces (eV/Å) of one chunk; NaN where an element is not covered."""
     energy = np.full(len(crystals), np.nan, dtype=np.float32)
     force = np.full(len(crystals), np.nan, dtype=np.float32)
@@ -153,7 +155,7 @@ def single_point_columns(crystals: Crystals, potential: Potential) -> Columns:
     return {"single_point": energy, "max_force": force}
 
 
-def relaxed_columns(crystals: Crystals, potential: Potential) -> Columns:
+def relaxed_columns(potential: Potential, crystals: Crystals) -> Columns:
     """Relaxed energies per atom (eV), how the relaxations ended, and volume ratios of one chunk."""
     from anchor.relax.engine import relax
 
@@ -176,10 +178,11 @@ def build_energies(
     crystals: Crystals,
     potential: Potential,
     chunks: list[NDArray[np.int64]],
-    compute: Callable[[Crystals, Potential], Columns],
+    compute: Callable[[Potential, Crystals], Columns],
     *,
     checkpoint: Path,
     settings: dict[str, Any],
+    executor: Executor | None = None,
     time_limit_s: float = np.inf,
 ) -> Iterator[tuple[int, Columns]]:
     """Evaluate chunk after chunk, saving to `checkpoint` every minute and at the end, however that comes.
@@ -187,6 +190,7 @@ def build_energies(
     Args:
         compute: One of `single_point_columns`, `relaxed_columns`.
         settings: What the numbers depend on (threads, chunk sizes, …); a checkpoint of others is refused.
+        executor: Who does the work; None: this process.
         time_limit_s: Stop after the chunk that passes it.
 
     Yields:
@@ -194,22 +198,47 @@ def build_energies(
     """
     identity = _identity(potential, crystals, settings)
     with alone(checkpoint.with_suffix(".lock"), f"computing {checkpoint.name}"):
-        template = compute(crystals[:0], potential)
+        template = compute(potential, crystals[:0])
         done, columns = _resume(checkpoint, identity, n=len(crystals), template=template)
         start = saved = time.monotonic()
         try:
             yield done, columns
-            while done < len(chunks) and time.monotonic() - start < time_limit_s:
-                members = chunks[done]
-                for name, values in compute(crystals[members], potential).items():
-                    columns[name][members] = values
+            left = chunks[done:] if time_limit_s > 0 else []
+            for found in _in_order(executor, compute, potential, [crystals[chunk] for chunk in left]):
+                for name, values in found.items():
+                    columns[name][chunks[done]] = values
                 done += 1
                 if time.monotonic() - saved > _SAVE_EVERY_S:
                     write_columns(checkpoint, columns, {**identity, "chunks": done})
                     saved = time.monotonic()
                 yield done, columns
+                if time.monotonic() - start >= time_limit_s:
+                    break
         finally:
             write_columns(checkpoint, columns, {**identity, "chunks": done})
+
+
+def _in_order(
+    executor: Executor | None,
+    compute: Callable[[Potential, Crystals], Columns],
+    potential: Potential,
+    parts: list[Crystals],
+) -> Iterator[Columns]:
+    """What is computed of each part, in their order, whoever is ready first."""
+    from anchor.relax.parallel import Relaxer
+
+    relaxer = Relaxer(potential, executor=executor)
+    early: dict[int, Columns] = {}
+    following = 0
+    with closing(relaxer.executor.each(compute, parts, state=relaxer.state)) as working:
+        for i, outcome in working:
+            if outcome.error is not None:
+                raise outcome.error
+            assert outcome.value is not None
+            early[i] = outcome.value
+            while following in early:
+                yield early.pop(following)
+                following += 1
 
 
 def _identity(potential: Potential, crystals: Crystals, settings: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from anchor.errors import AnchorError
 from anchor.models.data import TrainingSet
 from anchor.models.noise import Noise
 from anchor.models.transitions import Process, Trajectory
+from anchor.models.types import Marginals
 
 
 @dataclass(frozen=True)
@@ -93,14 +94,47 @@ class TrainableModel(nn.Module, ABC):
         return sum(p.numel() for p in self.parameters())
 
 
-class StructureModel(TrainableModel):
-    """A model that makes all coordinates and the cell from noise.
+class SampledModel(TrainableModel):
+    """A model whose crystals come from noise step by step.
 
     Attributes:
         default_steps: Sampler steps when none are asked for.
     """
 
     default_steps: int
+
+    def process(self, numbers: Tensor, *, steps: int | None = None) -> Process:
+        """The sampler as transitions.
+
+        Args:
+            numbers: Atomic numbers; zeros where the model chooses them.  # [b, n]
+            steps: Sampler steps.
+
+        Raises:
+            AnchorError: Its steps have no density.
+        """
+        del numbers, steps
+        raise AnchorError(
+            f"the sampler of '{self.name}' is deterministic after its start: its steps have no density",
+            "kldm with the sampler 'em' and crystalite have one",
+        )
+
+    def informative(self, trajectory: Trajectory) -> list[int]:
+        """Steps that rewards are given to (`ddpo`): those whose density tells something of the weights."""
+        return trajectory.scored
+
+    def log_prob(self, trajectory: Trajectory, steps: Sequence[int] | None = None) -> Tensor:
+        """ln of the density of recorded steps, with gradient to the weights.  # [steps, b]
+
+        Args:
+            trajectory: Of this model's sampler, under any weights.
+            steps: Which, of `trajectory.scored`; by default all of them.
+        """
+        return trajectory.replay(self.process(trajectory.numbers, steps=len(trajectory)), steps)
+
+
+class StructureModel(SampledModel):
+    """p(x given c): all coordinates and the cell of given atoms."""
 
     @abstractmethod
     def generate(
@@ -120,23 +154,42 @@ class StructureModel(TrainableModel):
             recorder: Keeps the way, for `log_prob`; record without gradient.
         """
 
-    def process(self, numbers: Tensor, *, steps: int | None = None) -> Process:
-        """The sampler as transitions.
 
-        Raises:
-            AnchorError: Its steps have no density.
-        """
-        del numbers, steps
-        raise AnchorError(
-            f"the sampler of '{self.name}' is deterministic after its start: its steps have no density",
-            "kldm with the sampler 'em' and crystalite have one",
-        )
+class JointModel(SampledModel):
+    """p(c, x): the elements of a cell of n atoms with coordinates and cell.
 
-    def log_prob(self, trajectory: Trajectory, steps: Sequence[int] | None = None) -> Tensor:
-        """ln of the density of recorded steps, with gradient to the weights.  # [steps, b]
+    Attributes:
+        marginals: How many atoms a cell has, and which elements there are.
+        begins_as: Name of the model whose weights can start it.
+    """
+
+    marginals: Marginals
+    begins_as: ClassVar[str]
+
+    @abstractmethod
+    def begin_as(self, other: TrainableModel) -> None:
+        """Take over what a model of `begins_as` knows; raises InputError for any other."""
+
+    def composition_loss(self, numbers: Tensor, u: Tensor, rng: torch.Generator) -> Tensor | None:
+        """−ln p of elements that are noised, from nothing but those of the cell; None: it has no such part.
 
         Args:
-            trajectory: Of this model's sampler, under any weights.
-            steps: Which, of `trajectory.scored`; by default all of them.
+            numbers: Atomic numbers, 0 for padding.  # [b, n]
+            u: Decides the times.  # [b]
+            rng: Source of all other noise.
         """
-        return trajectory.replay(self.process(trajectory.numbers, steps=len(trajectory)), steps)
+        del numbers, u, rng
+        return None
+
+    @abstractmethod
+    def create(
+        self, n: int, noise: Noise, *, steps: int | None = None, recorder: Trajectory | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Atomic numbers [b, n], fractional coordinates [b, n, 3], cells [b, 3, 3], Å (may be NaN or flat).
+
+        Args:
+            n: Atoms of each cell.
+            noise: One stream per crystal.
+            steps: Sampler steps.
+            recorder: Keeps the way, for `log_prob`; record without gradient.
+        """

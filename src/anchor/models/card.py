@@ -55,8 +55,15 @@ def markdown(card: dict[str, Any]) -> str:
     text += ["", *(f"- {note}" for note in card.get("notes", []))]
     if "test" in card:
         text += ["", "## Test split, one sample per crystal", "", _test_table(card["test"])]
+    if "samples" in card:
+        made = "\n".join(f"| {name} | {_short(value)} |" for name, value in card["samples"].items())
+        text += ["", "## What it makes, not relaxed", "", "| | |", "| --- | --- |", made]
     text += ["", "## Validation during training", "", _validation_table(card["validation_curve"]), ""]
     return "\n".join(text)
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 def _history(card: dict[str, Any]) -> list[dict[str, Any]]:

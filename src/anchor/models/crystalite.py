@@ -31,8 +31,12 @@ from anchor.models.transitions import Gaussian, Process, State, Trajectory, Tran
 SIGMA_DATA = 0.3
 SIGMA_MIN, SIGMA_MAX = 0.002, 80.0
 RHO = 7.0
+SCORED_NOISE = (0.2, 2.0)
+"""Churn noise of the steps that rewards are given to (tab:ddpo-hparams): elsewhere densities tell little."""
 _DIAGONAL = [0, 2, 5]
 _LARGEST_LOG, _LARGEST_SHEAR = 5.0, 10.0
+PERIODIC = "x"
+"""The part of a state that is known up to whole numbers."""
 Denoiser = Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
@@ -157,35 +161,59 @@ class Crystalite(StructureModel):
     # Training
 
     def loss_sums(self, batch: Batch, u: Tensor, rng: torch.Generator) -> dict[str, Tensor]:
+        sigma, noisy, clean = self.noised_batch(batch, u, rng)
+        x, y = self.denoise(batch.numbers, noisy["x"], noisy["y"], sigma)
+        return self.errors({"x": x, "y": y}, clean, sigma)
+
+    def noised_batch(self, batch: Batch, u: Tensor, rng: torch.Generator) -> tuple[Tensor, State, State]:
+        """Noise levels [b], noisy x and y, and the clean ones."""
         b, n = batch.numbers.shape
         x, y = batch.frac - 0.5, self.encode_cell(batch.lattice)
-        # The normal number of quantile u, so that noise levels are even over the batch.
-        mean, std = self.chosen.log_sigma
-        sigma = torch.exp(mean + std * torch.special.ndtri(u.clamp(1e-6, 1 - 1e-6)))
-        sigma = sigma.clamp(SIGMA_MIN, SIGMA_MAX)
+        sigma = self.noise_level(u)
         noisy_x = x + sigma[:, None, None] * torch.randn(b, n, 3, generator=rng)
         if self.chosen.pairing == "nearest":
             x = paired(batch.numbers, x, noisy_x)
         noisy_y = y + sigma[:, None] * torch.randn(b, 6, generator=rng)
-        clean_x, clean_y = self.denoise(batch.numbers, noisy_x, noisy_y, sigma)
-        weight = (sigma**2 + SIGMA_DATA**2) / (sigma * SIGMA_DATA) ** 2  # λ(σ)
+        return sigma, {"x": noisy_x, "y": noisy_y}, {"x": x, "y": y}
+
+    def noise_level(self, u: Tensor) -> Tensor:
+        """σ at quantile u, so that noise levels are even over the batch.  # [b]"""
+        mean, std = self.chosen.log_sigma
+        sigma = torch.exp(mean + std * torch.special.ndtri(u.clamp(1e-6, 1 - 1e-6)))
+        return sigma.clamp(SIGMA_MIN, SIGMA_MAX)
+
+    def errors(self, found: State, clean: State, sigma: Tensor) -> dict[str, Tensor]:
+        """λ(σ) times squared errors, summed."""
+        weight = loss_weight(sigma)
         return {
-            "coordinates": (weight[:, None, None] * wrap(clean_x - x) ** 2).sum(),
-            "cell": (weight[:, None] * (clean_y - y) ** 2).sum(),
+            "coordinates": (weight[:, None, None] * wrap(found["x"] - clean["x"]) ** 2).sum(),
+            "cell": (weight[:, None] * (found["y"] - clean["y"]) ** 2).sum(),
         }
 
     def denoise(self, numbers: Tensor, x: Tensor, y: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor]:
         """D(x, y; σ): clean coordinates [b, n, 3] and cell numbers [b, 6]. σ is [b]."""
-        both = sigma**2 + SIGMA_DATA**2
-        skip, out, scale = SIGMA_DATA**2 / both, sigma * SIGMA_DATA / both.sqrt(), 1 / both.sqrt()
+        return self.denoise_with_atoms(numbers, x, y, sigma)[:2]
+
+    def denoise_with_atoms(
+        self, kinds: Tensor, x: Tensor, y: Tensor, sigma: Tensor, extra: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """`denoise`, and the features of the atoms, [b, n, width], for further heads.
+
+        Args:
+            kinds: Atomic numbers [b, n], or chances of them [b, n, 101].
+            extra: Added to the tokens of the atoms.  # [b, n, width]
+        """
+        skip, out, scale = preconditioning(sigma)
         frac = (x + 0.5) % 1.0
-        net_x, net_y = self.network(numbers, frac, scale[:, None] * y, self.decode_cell(y), sigma)
+        net_x, net_y, atoms = self.network(
+            kinds, frac, scale[:, None] * y, self.decode_cell(y), sigma, extra=extra
+        )
         skip_x, out_x = skip[:, None, None], out[:, None, None]
         if self.chosen.answer == "line":
             clean_x = skip_x * x + out_x * net_x
         else:
             clean_x = x + on_circle(x, net_x, skip_x.sqrt(), out_x)
-        return clean_x, skip[:, None] * y + out[:, None] * net_y
+        return clean_x, skip[:, None] * y + out[:, None] * net_y, atoms
 
     # Sampling
 
@@ -200,7 +228,7 @@ class Crystalite(StructureModel):
         end = self.process(numbers, steps=steps).run(noise, recorder)
         return (end["x"] + 0.5) % 1.0, self.decode_cell(end["y"])
 
-    def process(self, numbers: Tensor, *, steps: int | None = None) -> Process:
+    def process(self, numbers: Tensor, *, steps: int | None = None) -> Heun:
         return Heun(
             self.denoise,
             numbers,
@@ -210,6 +238,20 @@ class Crystalite(StructureModel):
             annealing=self.chosen.annealing,
             sigma_max=self.chosen.sigma_max,
         )
+
+    def informative(self, trajectory: Trajectory) -> list[int]:
+        return self.process(trajectory.numbers, steps=len(trajectory)).informative(trajectory)
+
+
+def preconditioning(sigma: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """c_skip, c_out and c_in.  # [b] each"""
+    both = sigma**2 + SIGMA_DATA**2
+    return SIGMA_DATA**2 / both, sigma * SIGMA_DATA / both.sqrt(), 1 / both.sqrt()
+
+
+def loss_weight(sigma: Tensor) -> Tensor:
+    """λ(σ) = (σ² + σ_d²)/(σ σ_d)²  # [b]"""
+    return (sigma**2 + SIGMA_DATA**2) / (sigma * SIGMA_DATA) ** 2
 
 
 def on_circle(x: Tensor, answer: Tensor, skip: Tensor, out: Tensor) -> Tensor:
@@ -300,34 +342,65 @@ class Heun(Process):
             churn_noise * math.sqrt(high**2 - low**2)
             for high, low in zip(self.raised, self.levels, strict=True)
         ]
-        self.kappa = [anti_annealing(steps, rho, sigma_max).tolist() for rho in annealing]
+        self.kappa = {
+            name: anti_annealing(steps, rho, sigma_max).tolist()
+            for name, rho in zip(("x", "y"), annealing, strict=True)
+        }
 
     def start(self, noise: Noise) -> State:
+        return self.churned(self.noise(noise), 0).draw(noise)
+
+    def noise(self, noise: Noise) -> State:
+        """Coordinates and cell at σ_max."""
         n = self.numbers.shape[1]
         x, y = self.sigma_max * noise.normal(n, 3), self.sigma_max * noise.normal(6)
         if self.sigma_max < SIGMA_MAX:  # not all is noise yet: the spread of noisy data
             y = y * math.sqrt(1 + (SIGMA_DATA / self.sigma_max) ** 2)
-        return self._churned(x, y, 0).draw(noise)
+        return {"x": x, "y": y}
+
+    def informative(self, trajectory: Trajectory) -> list[int]:
+        """Steps that end with as much noise as rewards are given to."""
+        low, high = SCORED_NOISE
+        return [i for i in trajectory.scored if low <= self.added[i + 1] <= high]
+
+    def clean(self, state: State, sigma: Tensor) -> State:
+        """D: the clean parts of a noisy state. σ is [b]."""
+        x, y = self.denoise(self.numbers, state["x"], state["y"], sigma)
+        return {"x": x, "y": y}
 
     def transition(self, i: int, state: State) -> Transition:
         """x̂' = Φ(x̂) + s ξ"""
-        x, y = state["x"], state["y"]
         after = self.levels[i + 1]
-        slope_x, slope_y = self._slope(x, y, self.raised[i], i)
+        slope = self._slope(state, self.raised[i], i)
         step = after - self.raised[i]
-        next_x, next_y = wrap(x + step * slope_x), y + step * slope_y
+        there = {name: _wrapped(name, part + step * slope[name]) for name, part in state.items()}
         if after > 0:
-            again_x, again_y = self._slope(next_x, next_y, after, i)
-            next_x = wrap(x + step * (slope_x + again_x) / 2)
-            next_y = y + step * (slope_y + again_y) / 2
-        return self._churned(next_x, next_y, i + 1)
+            again = self._slope(there, after, i)
+            there = {
+                name: _wrapped(name, part + step * (slope[name] + again[name]) / 2)
+                for name, part in state.items()
+            }
+        return self.churned(there, i + 1)
 
-    def _churned(self, x: Tensor, y: Tensor, i: int) -> Transition:
+    def churned(self, state: State, i: int) -> Transition:
+        """Noise that leads from σ_i to σ̂_i."""
         added = self.added[i]
-        return Transition({"x": Gaussian(x, added, periodic=True), "y": Gaussian(y, added)})
+        return Transition(
+            {name: Gaussian(part, added, periodic=name == PERIODIC) for name, part in state.items()}
+        )
 
-    def _slope(self, x: Tensor, y: Tensor, sigma: float, i: int) -> tuple[Tensor, Tensor]:
+    def _slope(self, state: State, sigma: float, i: int) -> State:
         """κ (x − D)/σ, coordinates by the nearest image."""
-        clean_x, clean_y = self.denoise(self.numbers, x, y, torch.full((len(x),), sigma, device=x.device))
-        kappa_x, kappa_y = self.kappa
-        return kappa_x[i] * wrap(x - clean_x) / sigma, kappa_y[i] * (y - clean_y) / sigma
+        x = state[PERIODIC]
+        clean = self.clean(state, torch.full((len(x),), sigma, device=x.device))
+        return {
+            name: self._kappa(name, i) * _wrapped(name, part - clean[name]) / sigma
+            for name, part in state.items()
+        }
+
+    def _kappa(self, name: str, i: int) -> float:
+        return self.kappa[name][i] if name in self.kappa else 1.0
+
+
+def _wrapped(name: str, value: Tensor) -> Tensor:
+    return wrap(value) if name == PERIODIC else value

@@ -49,6 +49,8 @@ _WINDINGS = torch.arange(-13, 14, dtype=torch.float64) * (2 * math.pi)
 _TAU = 0.25  # step of the corrector
 FINEST = 0.25
 """Radians; noise below which the network of `view='denoiser'` answers relative to it, not absolutely."""
+PUBLISHED_NOISE = 1.0
+"""Factor of the noise in the reverse steps, as published."""
 Net = Callable[[Tensor, float, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
@@ -138,7 +140,7 @@ class KldmSettings:
     span: float = SPAN
     view: Literal["published", "denoiser"] = "published"
     pairing: Literal["none", "nearest"] = "none"
-    noise: float = 1.0
+    noise: float = PUBLISHED_NOISE
 
 
 SETTINGS = {
@@ -214,6 +216,14 @@ class Kldm(StructureModel):
     # Training
 
     def loss_sums(self, batch: Batch, u: Tensor, rng: torch.Generator) -> dict[str, Tensor]:
+        t, state, target, clean = self.noised_batch(batch, u, rng)
+        prediction, cell = self.predict(batch.numbers, t, *(state[name] for name in "rvl"))
+        return {"velocity": ((prediction - target) ** 2).sum(), "cell": ((cell - clean) ** 2).sum()}
+
+    def noised_batch(
+        self, batch: Batch, u: Tensor, rng: torch.Generator
+    ) -> tuple[Tensor, State, Tensor, Tensor]:
+        """Times [b], noisy r, v and l, and what the network should say: scaled scores and clean cells."""
         b, n = batch.numbers.shape
         t = FIRST + (1 - FIRST) * u
         s = self.chosen.span * t[:, None, None]
@@ -229,11 +239,16 @@ class Kldm(StructureModel):
         clean = self.cells.encode(batch.lattice, n)
         alpha, sigma = cell_signal(t[:, None])
         noisy = alpha * clean + sigma * torch.randn(b, 6, generator=rng)
-        prediction, cell = self.predict(batch.numbers, t, r, v, noisy)
-        return {"velocity": ((prediction - target) ** 2).sum(), "cell": ((cell - clean) ** 2).sum()}
+        return t, {"r": r, "v": v, "l": noisy}, target, clean
 
     def predict(self, numbers: Tensor, t: Tensor, r: Tensor, v: Tensor, l: Tensor) -> tuple[Tensor, Tensor]:
         """The network: scaled score of coordinates [b, n, 3], clean cell numbers [b, 6]."""
+        return self.predict_with_atoms(numbers, t, r, v, l)[:2]
+
+    def predict_with_atoms(
+        self, numbers: Tensor, t: Tensor, r: Tensor, v: Tensor, l: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """`predict`, and the features of the atoms, [b, n, hidden], for further heads."""
         n = numbers.shape[1]
         shown = self.chosen.size.shells or self.chosen.view == "denoiser"
         cell = self.cells.decode(l, n, least=0.02) if shown else l.new_zeros(len(l), 3, 3)
@@ -251,7 +266,7 @@ class Kldm(StructureModel):
             atoms, push = self.network(numbers, time, places, cell, cell_shape(cell, n))
             gain = -2 * math.pi / torch.sqrt(spread**2 + FINEST**2)  # from displacements to ε_r
         score = self.velocity_head(atoms).to(r.dtype) + push
-        return centre(gain * score), self.cell_head(atoms.mean(dim=1)).to(l.dtype)
+        return centre(gain * score), self.cell_head(atoms.mean(dim=1)).to(l.dtype), atoms
 
     # Sampling
 
@@ -265,7 +280,7 @@ class Kldm(StructureModel):
     ) -> tuple[Tensor, Tensor]:
         if self.chosen.sampler == "pc" and recorder is None:
             r, l = predictor_corrector(
-                self._net, numbers, noise, steps=steps or self.chosen.steps, span=self.chosen.span
+                self.predict_at, numbers, noise, steps=steps or self.chosen.steps, span=self.chosen.span
             )
         else:
             end = self.process(numbers, steps=steps).run(noise, recorder)
@@ -276,7 +291,7 @@ class Kldm(StructureModel):
         if self.chosen.sampler == "pc":
             return super().process(numbers)  # refuses: its predictor is deterministic
         return EulerMaruyama(
-            self._net,
+            self.predict_at,
             numbers,
             steps or self.chosen.steps,
             cell_step=self.chosen.cell_step,
@@ -284,7 +299,8 @@ class Kldm(StructureModel):
             heat=self.chosen.noise,
         )
 
-    def _net(self, numbers: Tensor, t: float, r: Tensor, v: Tensor, l: Tensor) -> tuple[Tensor, Tensor]:
+    def predict_at(self, numbers: Tensor, t: float, r: Tensor, v: Tensor, l: Tensor) -> tuple[Tensor, Tensor]:
+        """`predict` at one time for all."""
         return self.predict(numbers, torch.full((len(numbers),), t, device=r.device), r, v, l)
 
 
@@ -344,10 +360,14 @@ class EulerMaruyama(Process):
 
     def transition(self, i: int, state: State) -> Transition:
         """v' = e^h v + 2(e^h − 1)Ŝ + √(e^(2h) − 1) C(ξ);  r' = wπ(r − h v')"""
+        r, v, l = (state[name] for name in "rvl")
+        return self.towards(i, state, *self.net(self.numbers, float(self.times[i]), r, v, l))
+
+    def towards(self, i: int, state: State, prediction: Tensor, clean: Tensor) -> Transition:
+        """Step i, given what the network said."""
         t, after = self.times[i], self.times[i + 1]
         h = self.span * (t - after)
         r, v, l = (state[name] for name in "rvl")
-        prediction, clean = self.net(self.numbers, float(t), r, v, l)
         score = velocity_score(t, v, prediction, self.span)
         velocity = Gaussian(
             torch.exp(h) * v + 2 * torch.expm1(h) * score,

@@ -203,9 +203,13 @@ class ElementEmbedding(nn.Module):
             self.register_buffer("descriptors", rows)
             self.project = nn.Linear(rows.shape[1], width)
 
-    def forward(self, numbers: Tensor) -> Tensor:
-        learned = self.table(numbers)
-        return learned if self.project is None else learned + self.project(self.descriptors[numbers])
+    def forward(self, kinds: Tensor) -> Tensor:
+        """Of atomic numbers [b, n], 0 for none; or of chances [b, n, 101]: their average."""
+        if kinds.dim() == 3:
+            learned = kinds @ self.table.weight
+            return learned if self.project is None else learned + self.project(kinds @ self.descriptors)
+        learned = self.table(kinds)
+        return learned if self.project is None else learned + self.project(self.descriptors[kinds])
 
 
 # Features

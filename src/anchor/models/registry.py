@@ -9,8 +9,12 @@ from anchor.errors import InputError, nearest
 from anchor.models.base import TrainableModel
 from anchor.models.crystalite import SETTINGS as CRYSTALITE_SETTINGS
 from anchor.models.crystalite import Crystalite
+from anchor.models.crystalite_dng import SETTINGS as CRYSTALITE_DNG_SETTINGS
+from anchor.models.crystalite_dng import CrystaliteDng
 from anchor.models.kldm import SETTINGS as KLDM_SETTINGS
 from anchor.models.kldm import Kldm
+from anchor.models.kldm_dng import SETTINGS as KLDM_DNG_SETTINGS
+from anchor.models.kldm_dng import KldmDng
 from anchor.models.omatg import SETTINGS as OMATG_SETTINGS
 from anchor.models.omatg import Omatg
 from anchor.models.wyckoff.model import SETTINGS as WYCKOFF_SETTINGS
@@ -21,24 +25,40 @@ from anchor.weights import read, write
 FORMAT = "anchor-prior-1"
 SHIPPED = BUNDLED / "priors"
 """Folder of the weights that ship, <name>.safetensors."""
-MODELS: dict[str, type[Wyckoff] | type[Omatg] | type[Kldm] | type[Crystalite]] = {
+GENERATORS = BUNDLED / "generators"
+"""The same of models that choose the elements as well."""
+Model = type[Wyckoff] | type[Omatg] | type[Kldm] | type[Crystalite] | type[KldmDng] | type[CrystaliteDng]
+MODELS: dict[str, Model] = {
     "wyckoff": Wyckoff,
     "omatg": Omatg,
     "kldm": Kldm,
     "crystalite": Crystalite,
+    "kldm-dng": KldmDng,
+    "crystalite-dng": CrystaliteDng,
 }
 SETTINGS: dict[str, dict[str, Any]] = {
     "wyckoff": WYCKOFF_SETTINGS,
     "omatg": OMATG_SETTINGS,
     "kldm": KLDM_SETTINGS,
     "crystalite": CRYSTALITE_SETTINGS,
+    "kldm-dng": KLDM_DNG_SETTINGS,
+    "crystalite-dng": CRYSTALITE_DNG_SETTINGS,
 }
+
+
+def weights_file(text: str | Path) -> Path:
+    """A .safetensors file that is named, or that ships under a name."""
+    path = Path(text)
+    if path.suffix == ".safetensors":
+        return path
+    folder = GENERATORS if str(text).endswith("-dng") else SHIPPED
+    return folder / f"{text}.safetensors"
 
 
 def new_model(name: str, size: str = "small") -> TrainableModel:
     """An untrained model by name and size."""
     if name not in MODELS:
-        raise InputError(f"unknown learned prior '{name}'", nearest(name, MODELS))
+        raise InputError(f"unknown model '{name}'", nearest(name, MODELS))
     if size not in SETTINGS[name]:
         raise InputError(f"unknown size '{size}'", nearest(size, SETTINGS[name]))
     return MODELS[name](SETTINGS[name][size])
@@ -47,6 +67,11 @@ def new_model(name: str, size: str = "small") -> TrainableModel:
 def model_from(name: str, settings: dict[str, Any]) -> TrainableModel:
     """An untrained model with the settings of `TrainableModel.settings`."""
     return MODELS[name].make(**settings)
+
+
+def weights_path(name: str) -> Path:
+    """The file of weights that ship, by name, or a .safetensors file as it was typed."""
+    return Path(name) if name.endswith(".safetensors") else SHIPPED / f"{name}.safetensors"
 
 
 def save_model(path: Path, model: TrainableModel, card: dict[str, Any], *, half: bool = False) -> None:

@@ -14,13 +14,14 @@ import numpy as np
 from anchor.crystals.crystals import Crystals
 from anchor.devices import usable_device
 from anchor.errors import InputError
-from anchor.models.base import Recipe, TrainableModel
+from anchor.models.base import JointModel, Recipe, TrainableModel
 from anchor.models.card import write_cards
+from anchor.models.compositions import learn_compositions
 from anchor.models.data import training_crystals
 from anchor.models.files import append_line, keep_until
 from anchor.models.kldm import Kldm
 from anchor.models.omatg import Omatg
-from anchor.models.registry import load_model, model_from, new_model, save_model
+from anchor.models.registry import load_model, model_from, new_model, save_model, weights_file
 from anchor.models.training import STATE_FILE, Trainer, evaluation_loss
 from anchor.reading import read_json
 
@@ -33,7 +34,7 @@ class Plan:
     """What to train, and how; everything that decides the weights (with `steps`).
 
     Attributes:
-        name: omatg, kldm or crystalite.
+        name: Of `registry.MODELS`.
         size: small or published.
         sources: 'reference', files, folders.
         seed: Of initial weights, batches and noise.
@@ -121,7 +122,7 @@ def train(
         "command": shlex.join(command),
     }
     if plan.start is not None:
-        description["started_from"] = _past(load_model(Path(plan.start))[1]["card"])
+        description["started_from"] = _past(load_model(weights_file(plan.start))[1]["card"])
     if state is not None:
         if state["data_hash"] != trainer.data.hash:
             raise InputError(f"{folder} was trained on other crystals than {', '.join(plan.sources)} are now")
@@ -165,13 +166,17 @@ def make_trainer(plan: Plan, device: str = "cpu") -> Trainer:
     if started is None:
         model.fit_statistics(data.crystals)
         if plan.start is not None:
-            other, card = load_model(Path(plan.start))
+            other, card = load_model(weights_file(plan.start))
             if isinstance(model, Kldm) and isinstance(other, Omatg):
                 model.begin_as(other)
             elif isinstance(model, Omatg) and isinstance(other, Kldm):
                 model.network.begin_as(other.network)
+            elif isinstance(model, JointModel):
+                model.begin_as(other)
             else:
                 raise InputError(f"{plan.start} holds weights of '{card['name']}', not of '{plan.name}'")
+        if isinstance(model, JointModel):
+            learn_compositions(model, data.crystals, seed=plan.seed)
     recipe = replace(model.recipes[plan.size], **_known_fields(plan.recipe, Recipe, "recipe"))
     return Trainer(
         model,
@@ -188,7 +193,7 @@ def _start(plan: Plan) -> TrainableModel | None:
     """The model to fine-tune, or None where there is none of this name."""
     if plan.start is None:
         return None
-    model, card = load_model(Path(plan.start))
+    model, card = load_model(weights_file(plan.start))
     return model.requires_grad_(True) if card["name"] == plan.name else None
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from anchor.models.cells import lengths_and_angles, wrap
 from anchor.models.data import MAX_ATOMS, MAX_NUMBER
-from anchor.models.frames import ranks
+from anchor.models.frames import electropositivity, ranks
 from anchor.models.network import ElementEmbedding, nearest_distance, waves
 
 LAST_GAUSSIAN = 2.0
@@ -116,22 +116,32 @@ class CrystalTransformer(nn.Module):
         self.cell_head = nn.Linear(width, 6)
 
     def forward(
-        self, numbers: Tensor, frac: Tensor, cell_numbers: Tensor, lattice: Tensor, sigma: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Outputs for coordinates [b, n, coordinate_outputs] and cell [b, 6].
+        self,
+        kinds: Tensor,
+        frac: Tensor,
+        cell_numbers: Tensor,
+        lattice: Tensor,
+        sigma: Tensor,
+        *,
+        extra: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Outputs for coordinates [b, n, coordinate_outputs] and cell [b, 6], and atoms [b, n, width].
 
         Args:
-            numbers: Atomic numbers.  # [b, n]
+            kinds: Atomic numbers [b, n], or chances of them where elements are not known [b, n, 101].
             frac: Noisy coordinates in [0, 1).  # [b, n, 3]
             cell_numbers: Noisy cell numbers, scaled by c_in.  # [b, 6]
             lattice: The noisy cell they stand for, clamped, Å.  # [b, 3, 3]
             sigma: Noise level.  # [b]
+            extra: Added to the tokens of the atoms.  # [b, n, width]
         """
-        atoms = self.elements(numbers) + self.coordinates(waves(frac, self.size.frequencies, first=1))
+        atoms = self.elements(kinds) + self.coordinates(waves(frac, self.size.frequencies, first=1))
         cell = self.cell(cell_numbers)
         if self.roles is not None:
-            role, size = self.roles(numbers)
+            role, size = self.roles(kinds)
             atoms, cell = atoms + role, cell + size
+        if extra is not None:
+            atoms = atoms + extra
         tokens = torch.cat([atoms + self.segments[0], (cell + self.segments[1])[:, None]], dim=1)
         condition = self.condition(noise_features(sigma, self.size.noise_features))
         pairs, distance = pair_geometry(frac, lattice, self.size)
@@ -143,8 +153,11 @@ class CrystalTransformer(nn.Module):
                 bias = self.biases[min(i, len(self.biases) - 1)](pairs, distance, sigma)
             tokens = block(tokens, condition, bias, values)
         tokens = self.norm(tokens)
-        return self.coordinate_head(tokens[:, :-1]).to(frac.dtype), self.cell_head(tokens[:, -1]).to(
-            frac.dtype
+        atoms = tokens[:, :-1]
+        return (
+            self.coordinate_head(atoms).to(frac.dtype),
+            self.cell_head(tokens[:, -1]).to(frac.dtype),
+            atoms,
         )
 
 
@@ -226,8 +239,10 @@ class OneHotElements(nn.Module):
         super().__init__()
         self.net = mlp(MAX_NUMBER + 1, width, width)
 
-    def forward(self, numbers: Tensor) -> Tensor:
-        return self.net(nn.functional.one_hot(numbers, MAX_NUMBER + 1).float())
+    def forward(self, kinds: Tensor) -> Tensor:
+        if kinds.dim() == 2:
+            kinds = nn.functional.one_hot(kinds, MAX_NUMBER + 1).float()
+        return self.net(kinds)
 
 
 class Roles(nn.Module):
@@ -239,11 +254,40 @@ class Roles(nn.Module):
         self.count = nn.Embedding(MAX_ATOMS + 1, width)
         self.rank = nn.Embedding(MAX_ATOMS, width)
 
-    def forward(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
-        """Of atoms [b, n, width], and of the crystal [b, width]."""
-        rank, count = (torch.from_numpy(part).to(numbers.device) for part in ranks(numbers.cpu().numpy()))
-        size = self.size(torch.full_like(numbers[:, 0], numbers.shape[1]))
-        return self.count(count) + self.rank(rank) + size[:, None], size
+    def forward(self, kinds: Tensor) -> tuple[Tensor, Tensor]:
+        """Of atoms [b, n, width], and of the crystal [b, width]; for chances, of what is to be expected."""
+        b, n = kinds.shape[:2]
+        size = self.size(torch.full((b,), n, device=kinds.device))
+        if kinds.dim() == 2:
+            rank, count = (torch.from_numpy(part).to(kinds.device) for part in ranks(kinds.cpu().numpy()))
+            return self.count(count) + self.rank(rank) + size[:, None], size
+        rank, count = expected_ranks(kinds)
+        return between(self.count, count) + between(self.rank, rank) + size[:, None], size
+
+
+@torch.no_grad()
+def expected_ranks(chances: Tensor) -> tuple[Tensor, Tensor]:
+    """`frames.ranks` of atoms whose elements have chances: those of the elements where these are certain.
+
+    # [b, n, 101] -> [b, n], [b, n]
+    """
+    with torch.autocast(chances.device.type, enabled=False):
+        chances = chances.float()
+        same = chances @ chances.mT  # chance that two atoms are of one element
+        place = chances @ torch.from_numpy(electropositivity()[: chances.shape[-1]]).to(chances)
+    same.diagonal(dim1=1, dim2=2).fill_(1)
+    count = same.sum(dim=2)
+    key = torch.round(count) * len(electropositivity()) + place
+    smaller = (1 - same) * (key[:, None] < key[:, :, None]) / count[:, None]
+    return smaller.sum(dim=2), count
+
+
+def between(table: nn.Embedding, place: Tensor) -> Tensor:
+    """Rows of a table at places between them, linearly.  # [b, n] -> [b, n, width]"""
+    last = table.num_embeddings - 1
+    below = place.floor().long().clamp(0, last)
+    share = (place - below)[..., None].clamp(0, 1)
+    return torch.lerp(table(below), table((below + 1).clamp(max=last)), share)
 
 
 def noise_features(sigma: Tensor, width: int) -> Tensor:

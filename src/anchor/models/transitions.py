@@ -1,4 +1,4 @@
-"""Samplers as transitions: every step is a Gaussian around what the network says.
+"""Samplers as transitions: every step draws around what the network says, Gaussians and kinds of atoms.
 
     state = process.start(noise)
     for i in range(process.steps):
@@ -13,17 +13,39 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from anchor.errors import AnchorError
-from anchor.models.cells import centre
+from anchor.models.cells import centre, wrap
 from anchor.models.noise import Noise
 
 State = dict[str, Tensor]
 """Everything the next step depends on, by name.  # [b, ...] each"""
+
+
+class Part(Protocol):
+    """What a step draws of one part of the state."""
+
+    @property
+    def around(self) -> Tensor:
+        """What later weights are compared at: see `Gaussian.log_prob`."""
+
+    @property
+    def random(self) -> bool:
+        """Whether anything is random: only then is there a density."""
+
+    def draw(self, noise: Noise) -> Tensor:
+        """One draw for each crystal.  # [b, ...]"""
+
+    def log_prob(self, value: Tensor, drawn_around: Tensor) -> Tensor:
+        """ln of the density of what was drawn.  # [b]"""
+
+    def divergence(self, other: Any) -> Tensor:
+        """KL(this ‖ other), of a part of the same kind, in closed form.  # [b]"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +63,14 @@ class Gaussian:
     std: float
     centred: bool = False
     periodic: bool = False
+
+    @property
+    def around(self) -> Tensor:
+        return self.mean
+
+    @property
+    def random(self) -> bool:
+        return self.std > 0
 
     def draw(self, noise: Noise) -> Tensor:
         """One draw for each crystal.  # [b, ...]"""
@@ -64,6 +94,60 @@ class Gaussian:
         square = (error**2).flatten(1).sum(dim=1)
         return -square / (2 * self.std**2) - free / 2 * math.log(2 * math.pi * self.std**2)
 
+    def divergence(self, other: Gaussian) -> Tensor:
+        """|m − m'|²/(2 std²); periodic means by their nearest images, which bounds the KL from above."""
+        gap = self.mean - other.mean
+        if self.periodic:
+            gap = wrap(gap)
+        return (gap**2).flatten(1).sum(dim=1) / (2 * self.std**2)
+
+
+@dataclass(frozen=True, eq=False)
+class Unmasking:
+    """Atoms without an element get one, each with the same chance; those that have one keep it.
+
+    Attributes:
+        numbers: Atomic numbers, 0 where masked.  # [b, n]
+        chance: Of a masked atom to get an element in this step.
+        log_chances: ln of the chances of the elements, by atomic number.  # [b, n, kinds]
+    """
+
+    numbers: Tensor
+    chance: float
+    log_chances: Tensor
+
+    @property
+    def around(self) -> Tensor:
+        return self.numbers
+
+    @property
+    def random(self) -> bool:
+        return self.chance > 0
+
+    def draw(self, noise: Noise) -> Tensor:
+        n = self.numbers.shape[1]
+        opens = noise.uniform(n) < self.chance
+        upto = self.log_chances.exp().cumsum(dim=-1)
+        # In units of the whole, which rounding leaves a little beside 1
+        place = noise.uniform(n, 1).to(upto.dtype) * upto[..., -1:]
+        drawn = (upto <= place).sum(dim=-1).clamp(max=upto.shape[-1] - 1)
+        return torch.where(opens & (self.numbers == 0), drawn, self.numbers)
+
+    def log_prob(self, value: Tensor, drawn_around: Tensor) -> Tensor:
+        """Σ over masked atoms: ln(1 − u) where still masked, else ln u + ln p(element).  # [b]"""
+        del drawn_around
+        masked = self.numbers == 0
+        stays = math.log1p(-self.chance) if self.chance < 1 else -math.inf
+        chosen = torch.gather(self.log_chances, -1, value[..., None])[..., 0]
+        each = torch.where(value == 0, torch.full_like(chosen, stays), math.log(self.chance) + chosen)
+        return torch.where(masked, each, torch.zeros_like(each)).sum(dim=1)
+
+    def divergence(self, other: Unmasking) -> Tensor:
+        """Σ over masked atoms: u Σ_e p(e) ln(p(e) / p'(e))"""
+        chances = self.log_chances.exp()
+        apart = torch.where(chances > 0, chances * (self.log_chances - other.log_chances), 0.0).sum(dim=-1)
+        return self.chance * torch.where(self.numbers == 0, apart, 0.0).sum(dim=1)
+
 
 @dataclass(frozen=True, eq=False)
 class Transition:
@@ -74,13 +158,17 @@ class Transition:
         follow: The rest of the next state from what was drawn; free of weights.
     """
 
-    parts: Mapping[str, Gaussian]
+    parts: Mapping[str, Part]
     follow: Callable[[State], State] = lambda drawn: drawn
 
     @property
     def random(self) -> bool:
         """Whether every part is: only then has the step a density."""
-        return all(part.std > 0 for part in self.parts.values())
+        return all(part.random for part in self.parts.values())
+
+    def divergence(self, other: Transition) -> Tensor:
+        """KL(this ‖ other).  # [b]"""
+        return torch.stack([part.divergence(other.parts[name]) for name, part in self.parts.items()]).sum(0)
 
     def draw(self, noise: Noise) -> State:
         """The next state."""
@@ -145,13 +233,28 @@ class Trajectory:
         return len(self.transitions)
 
     @property
+    def sound(self) -> Tensor:
+        """Which crystals were finite numbers all the way.  # [b], bool"""
+        each = [value.flatten(1).isfinite().all(dim=1) for state in self.states for value in state.values()]
+        return torch.stack(each).all(dim=0)
+
+    def of(self, members: Tensor) -> Trajectory:
+        """The same way of some of the crystals, to be replayed but not drawn again.  # [b] bool"""
+        transitions = []
+        for transition in self.transitions:
+            parts = {name: _some(part, members) for name, part in transition.parts.items()}
+            transitions.append(Transition(parts))
+        states = [{name: value[members] for name, value in state.items()} for state in self.states]
+        return Trajectory(self.numbers[members], states, transitions)
+
+    @property
     def scored(self) -> list[int]:
         """Steps that have a density: all that is drawn in them has noise."""
         return [i for i, transition in enumerate(self.transitions) if transition.random]
 
     def log_prob(self, steps: Sequence[int] | None = None) -> Tensor:
         """ln of the density of steps under the weights that made them, without the network.  # [steps, b]"""
-        return torch.stack([self._log_prob(i, self.transitions[i]) for i in self._chosen(steps)])
+        return torch.stack([self.log_prob_of(i, self.transitions[i]) for i in self._chosen(steps)])
 
     def replay(self, process: Process, steps: Sequence[int] | None = None) -> Tensor:
         """ln of the density of steps under the weights of `process`, with gradient.  # [steps, b]
@@ -163,7 +266,7 @@ class Trajectory:
         if process.steps != len(self):
             raise AnchorError(f"a trajectory of {len(self)} steps cannot be replayed in {process.steps}")
         return torch.stack(
-            [self._log_prob(i, process.transition(i, self.states[i])) for i in self._chosen(steps)]
+            [self.log_prob_of(i, process.transition(i, self.states[i])) for i in self._chosen(steps)]
         )
 
     def _chosen(self, steps: Sequence[int] | None) -> Sequence[int]:
@@ -175,9 +278,16 @@ class Trajectory:
             )
         return chosen
 
-    def _log_prob(self, i: int, transition: Transition) -> Tensor:
+    def log_prob_of(self, i: int, transition: Transition) -> Tensor:
+        """ln of the density of step i, had it been drawn from `transition`.  # [b]"""
         after, then = self.states[i + 1], self.transitions[i].parts
         return sum(
-            (part.log_prob(after[name], then[name].mean) for name, part in transition.parts.items()),
+            (part.log_prob(after[name], then[name].around) for name, part in transition.parts.items()),
             torch.zeros((), device=self.numbers.device),
         )
+
+
+def _some(part: Any, members: Tensor) -> Any:
+    """What is drawn of some crystals only: tensors have a row for each crystal."""
+    values = {field.name: getattr(part, field.name) for field in fields(part)}
+    return replace(part, **{name: v[members] for name, v in values.items() if isinstance(v, Tensor)})

@@ -46,6 +46,8 @@ class Column:
 
 ABOVE = "energy_above_hull_ev_per_atom"
 ABOVE_EACH = "energy_above_*_hull_ev_per_atom"
+EACH = "energy_above_each_hull_ev_per_atom"
+"""Column of ledgers: energies above all hulls, by their names."""
 ABOVE_WITH_FINDS = "energy_above_hull_with_finds_ev_per_atom"
 FORMATION = "formation_energy_ev_per_atom"
 ENERGY = "energy_ev"

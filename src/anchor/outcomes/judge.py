@@ -12,7 +12,7 @@ stored a part of the way (an evaluation that is placed on another hull) goes on 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
@@ -27,6 +27,7 @@ from anchor.hull.references import HullScores
 from anchor.outcomes.checks import Checks
 from anchor.outcomes.columns import ABOVE, ENERGY, FORMATION, above
 from anchor.outcomes.contest import SINGLE_POINTS, Contest, hold
+from anchor.outcomes.second import SecondOpinion
 from anchor.outcomes.table import Outcomes
 from anchor.potentials.base import Potential
 from anchor.relax.engine import Optimizer
@@ -81,16 +82,24 @@ class Judge:
         hull: Made for that potential; None places nothing.
         relaxing: None takes the energies of the crystals as they are.
         checks: Gate and embedding; None checks nothing.
+        second: Another potential that has a say where this one says metastable; None: there is none.
+        on_progress: Told how many crystals are relaxed, and of how many.
     """
 
     relaxer: Relaxer
     hull: ScoringHull | None
     relaxing: Relaxing | None
     checks: Checks | None = None
+    second: SecondOpinion | None = None
+    on_progress: Callable[[int, int], None] | None = None
 
     @property
     def potential(self) -> Potential:
         return self.relaxer.potential
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        return SINGLE_POINT if self.relaxing is None else asdict(self.relaxing)
 
     def __call__(self, crystals: Crystals) -> Outcomes:
         """The whole way, for whoever needs no embeddings."""
@@ -107,8 +116,7 @@ class Judge:
             batch if len(rows) == len(batch) else batch[rows]
             for batch, rows in zip(batches, covered, strict=True)
         ]
-        settings = SINGLE_POINT if self.relaxing is None else asdict(self.relaxing)
-        found = zip(batches, covered, self._relax_all(known, settings, clock), strict=True)
+        found = zip(batches, covered, self._relax_all(known, self._settings, clock), strict=True)
         return [self._outcomes(batch, rows, one.relaxation) for batch, rows, one in found]
 
     def lowest(
@@ -143,8 +151,7 @@ class Judge:
         """
 
         def relax(some: Crystals, steps: int) -> Relaxation:
-            settings = SINGLE_POINT if self.relaxing is None else asdict(self.relaxing)
-            return self._relax_all([some], {**settings, "max_steps": steps}, clock)[0].relaxation
+            return self._relax_all([some], {**self._settings, "max_steps": steps}, clock)[0].relaxation
 
         usable = self.potential.supports(crystals) & crystals.finite
         return hold(crystals, owner, rounds, usable, relax)
@@ -153,7 +160,7 @@ class Judge:
         self, batches: Sequence[Crystals], settings: dict[str, Any], clock: Clock | None
     ) -> list[Timed]:
         began = time.perf_counter()
-        done = self.relaxer.relax_all(batches, **settings)
+        done = self.relaxer.relax_all(batches, on_progress=self.on_progress, **settings)
         wall, spent = time.perf_counter() - began, sum(one.seconds for one in done)
         if clock is not None:  # with several processes: the same share of the time as of the sum of theirs
             share = sum(one.inside for one in done) / spent if spent else 0.0
@@ -206,10 +213,14 @@ class Judge:
                 scored = bool(np.isfinite(place))
                 status[row] = MEASURED if scored else NOT_SCORED
                 reason[row] = "" if scored else why.removeprefix("not scored: ")
-        return table.with_columns(status=status, reason=reason).with_crystal_columns(
+        placed = table.with_columns(status=status, reason=reason).with_crystal_columns(
             **{FORMATION: scores.formation_energy, ABOVE: scores.energy_above_hull},
             **{above(name): values for name, values in scores.above.items()},
         )
+        if self.second is None:
+            return placed
+        with clock.part("second potential"):
+            return self.second(placed, self._settings)
 
     def decompositions(self, table: Outcomes) -> list[Decomposition | None]:
         """Competing phases of each row on the hull that counts; None where it is not on one.  # n"""

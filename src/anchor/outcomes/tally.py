@@ -17,6 +17,8 @@ LABELS = {
     "stable": f"valid, {ON_HULL}",
     "msun": "MSUN: metastable, unique, novel",
     "sun": "SUN: stable, unique, novel",
+    "new_msun": "MSUN with a formula known nowhere",
+    "new_sun": "SUN with a formula known nowhere",
     "known": "valid, formula in the reference",
     "known_anywhere": "valid, formula known already",
 }
@@ -31,6 +33,7 @@ class Tally:
     valid: passed the gate. unique: first of its reduced formula, valid or not. novel: valid and ν > 0.5.
     metastable, stable: valid and E_hull <= 0.1, <= 0 eV/atom. msun, sun: those and unique and novel. known:
     valid and the formula is in the reference; known_anywhere: there, in the Materials Project or in OQMD.
+    new_msun, new_sun: with a formula that is known nowhere, of which finds are taken.
     Energies and novelty are those of the training reward.
     """
 
@@ -61,6 +64,7 @@ class Tally:
             "known": valid and "reference" in known,
             "known_anywhere": valid and known != [""],
         }
+        flags |= {f"new_{name}": flags[name] and known == [""] for name in ("msun", "sun")}
         self.proposed += 1
         self.status[row["status"]] = self.status.get(row["status"], 0) + 1
         for name, flag in flags.items():

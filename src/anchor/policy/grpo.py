@@ -14,9 +14,12 @@ remembered, so a campaign that goes on from saved weights is bit for bit the one
 
 from __future__ import annotations
 
+import copy
+from abc import abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -25,7 +28,7 @@ from torch import Tensor
 
 from anchor.chemistry.composition import Compositions
 from anchor.config import Config
-from anchor.errors import InputError
+from anchor.errors import AnchorError, InputError
 from anchor.policy import weights
 from anchor.policy.constraints import Limits
 from anchor.policy.distribution import HEADS, ActionLogProbs, Actions, Conditions, evaluate, sample
@@ -46,10 +49,13 @@ class Scores:
         reward: r(c) (eq:reward).  # [G]
         include: False where the outcome is not the composition's fault (an element without reference, an
             infrastructure fault): no part in mean, spread and update. None: all are included.  # [G] bool
+        above_hull: Energy above the hull, eV/atom, NaN where nothing valid came, for who learns from more
+            than rewards; None: not told.  # [G]
     """
 
     reward: NDArray[np.float64]
     include: NDArray[np.bool_] | None = None
+    above_hull: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +101,7 @@ class Proposal:
         return [slice(start, start + size) for start in range(0, size * len(self.contexts), size)]
 
 
+P = TypeVar("P", bound=Proposal)
 Score = Callable[[Proposal], Sequence[Scores]]
 """Rewards of all groups of a proposal, handed over at once."""
 
@@ -104,18 +111,33 @@ def each_group(score: Callable[[Compositions, Context], Scores]) -> Score:
     return lambda proposal: [score(*group) for group in proposal.groups()]
 
 
-class Proposer(Protocol):
+class Proposer(Protocol[P]):
     """Who proposes and hears the rewards: a `Learner`, or a source that learns nothing."""
 
-    def step(self, step: int, score: Score, *, left: int | None = None) -> tuple[Proposal, dict[str, float]]:
-        """One step of Algorithm 1; returns what was proposed, and what happened, by name.
+    @abstractmethod
+    def rollout(self, step: int, *, left: int | None = None) -> P:
+        """What is proposed in a step.
 
         Args:
             left: Compositions left in the budget; who needs whole groups proposes them all the same.
         """
 
+    @abstractmethod
+    def update(self, rollout: P, scores: Sequence[Scores]) -> dict[str, float]:
+        """Learn from the rewards, step after step; returns what happened, by name."""
+
+    @abstractmethod
     def state(self) -> bytes:
         """All that it remembers."""
+
+    def step(self, step: int, score: Score, *, left: int | None = None) -> tuple[P, dict[str, float]]:
+        """One step of Algorithm 1; returns what was proposed, and what happened."""
+        rollout = self.rollout(step, left=left)
+        return rollout, self.update(rollout, score(rollout))
+
+    def forget(self) -> None:
+        """What was proposed and has no rewards yet will be proposed again: whoever counts begins anew."""
+        return
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,13 +159,24 @@ class Rollout(Proposal):
 
 
 @dataclass(eq=False)
-class Learner:
-    """A policy that learns: holds θ and Adam, and nothing else that changes."""
+class Learner(Proposer[Rollout]):
+    """A policy that learns: holds θ and Adam, and nothing else that changes.
+
+    With `search.staleness` s > 0 step t is sampled from the policy after t − s updates, so that s + 1 steps
+    may be under way; updates come in order all the same. The last s policies are remembered, so that what was
+    under way when a campaign was killed is sampled again.
+
+    Attributes:
+        updates: Steps learned from.
+        earlier: Weights before the last s updates, oldest first.
+    """
 
     policy: CompositionPolicy
     optimiser: torch.optim.Adam
     limits: Limits
     config: Config
+    updates: int = 0
+    earlier: deque[dict[str, Tensor]] = field(default_factory=deque)
 
     @classmethod
     def start(cls, config: Config, limits: Limits, *, policy: CompositionPolicy | None = None) -> Learner:
@@ -158,24 +191,33 @@ class Learner:
         return cls(policy, optimiser, limits.to(config.run.device), config)
 
     @classmethod
-    def resume(cls, config: Config, limits: Limits, data: bytes) -> Learner:
-        """The learner whose `state()` is `data`."""
+    def resume(cls, config: Config, limits: Limits, data: bytes, *, updates: int = 0) -> Learner:
+        """The learner whose `state()` is `data`, after so many steps."""
         device = config.run.device
         policy, optimiser = weights.load(data, learning_rate=config.grpo.learning_rate, device=device)
-        return cls(policy, optimiser, limits.to(device), config)
+        earlier = deque(weights.earlier_in(data))
+        return cls(policy, optimiser, limits.to(device), config, updates, earlier)
 
     def state(self) -> bytes:
-        """Policy weights and Adam's moments (safetensors)."""
-        return weights.save(self.policy, self.optimiser)
+        """Policy weights, Adam's moments and the weights of earlier policies (safetensors)."""
+        return weights.save(self.policy, self.optimiser, earlier=self.earlier)
 
-    def step(self, step: int, score: Score, *, left: int | None = None) -> tuple[Rollout, dict[str, float]]:
-        """One step of Algorithm 1: rollout, scoring, update."""
+    def behaviour(self, step: int) -> CompositionPolicy:
+        """The policy that a step is sampled from: the current one, or one of the last s."""
+        staleness = self.config.search.staleness
+        behind = self.updates - max(0, step - staleness) if staleness else 0
+        if not 0 <= behind <= len(self.earlier):
+            raise AnchorError(f"step {step} cannot be sampled after {self.updates} updates")
+        if behind == 0:
+            return self.policy
+        policy = copy.deepcopy(self.policy)
+        policy.load_state_dict(self.earlier[-behind])
+        return policy
+
+    def rollout(self, step: int, *, left: int | None = None) -> Rollout:
+        """Contexts, and G compositions for each from the step's policy. No gradients."""
         del left  # a group is compared with its own mean, so it is whole
-        rollout = self.rollout(step)
-        return rollout, self.update(rollout, score(rollout))
-
-    def rollout(self, step: int) -> Rollout:
-        """Contexts, and G compositions for each from the current policy. No gradients."""
+        policy = self.behaviour(step)
         config, reward = self.config.grpo, self.config.reward
         seed = self.config.run.seed
         contexts = [
@@ -189,16 +231,19 @@ class Learner:
             )
             for group in range(config.groups_per_step)
         ]
-        conditions = Conditions.from_contexts(contexts, config.group_size, self.policy)
-        stream = torch_generator(seed, "actions", step, device=self.policy.embedding.device)
-        compositions = sample(self.policy, conditions, self.limits, stream)
+        conditions = Conditions.from_contexts(contexts, config.group_size, policy)
+        stream = torch_generator(seed, "actions", step, device=policy.embedding.device)
+        compositions = sample(policy, conditions, self.limits, stream)
         actions = Actions.prepare(compositions, conditions, self.limits)
         with torch.no_grad():
-            old = evaluate(self.policy, actions)
+            old = evaluate(policy, actions)
         return Rollout(step, contexts, compositions, config.group_size, evaluation=old, actions=actions)
 
     def update(self, rollout: Rollout, scores: Sequence[Scores]) -> dict[str, float]:
-        """K clipped epochs on a scored rollout; returns what happened, by name."""
+        """K clipped epochs on a scored rollout; returns what happened, by name.
+
+        The ratio is that to the policy which sampled the rollout, however many updates ago.
+        """
         config = self.config.grpo
         rewards, include = stack_scores(scores, rollout)
         advantages = group_advantages(rewards, include, std_floor=config.advantage_std_floor)
@@ -207,6 +252,10 @@ class Learner:
         beta, control = self.entropy_coefficient(rollout, included)
         metrics = reward_metrics(rewards, include) | control
 
+        if staleness := self.config.search.staleness:
+            self.earlier.append({name: value.clone() for name, value in self.policy.state_dict().items()})
+            while len(self.earlier) > staleness:
+                self.earlier.popleft()
         old = rollout.evaluation.log_prob
         for _ in range(config.epochs if include.any() else 0):
             now = evaluate(self.policy, rollout.actions)
@@ -218,6 +267,7 @@ class Learner:
             gradients = [p.grad for p in self.policy.parameters() if p.grad is not None]
             self.optimiser.step()
             metrics |= update_metrics(loss, log_ratio, gradients, clip=config.clip)  # the last epoch's stay
+        self.updates = rollout.step + 1
         return metrics
 
     def entropy_coefficient(self, rollout: Rollout, included: Tensor) -> tuple[float, dict[str, float]]:

@@ -6,6 +6,7 @@ same contexts w, same prior, relaxation, reward, ledger and report. Nothing is u
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,7 +20,7 @@ from anchor.config import Config
 from anchor.errors import InputError
 from anchor.policy.actions import to_actions
 from anchor.policy.constraints import Limits
-from anchor.policy.grpo import Proposal, Score, reward_metrics, stack_scores
+from anchor.policy.grpo import Proposal, Proposer, Scores, reward_metrics, stack_scores
 from anchor.policy.rollout import sample_context
 from anchor.random import generator
 
@@ -31,7 +32,7 @@ UntrainedName = Literal["random", "neutral"]
 
 
 @dataclass(frozen=True)
-class Untrained:
+class Untrained(Proposer[Proposal]):
     """Proposes compositions and learns nothing.
 
     Attributes:
@@ -43,14 +44,13 @@ class Untrained:
     limits: Limits
     config: Config
 
-    def step(self, step: int, score: Score, *, left: int | None = None) -> tuple[Proposal, dict[str, float]]:
-        """Propose and hear the rewards; there is nothing to learn from them."""
-        del left  # the same groups as a learner's
-        proposal = self.rollout(step)
-        return proposal, reward_metrics(*stack_scores(score(proposal), proposal))
+    def update(self, rollout: Proposal, scores: Sequence[Scores]) -> dict[str, float]:
+        """Hear the rewards; there is nothing to learn from them."""
+        return reward_metrics(*stack_scores(scores, rollout))
 
-    def rollout(self, step: int) -> Proposal:
+    def rollout(self, step: int, *, left: int | None = None) -> Proposal:
         """Contexts as a learner would have them, but without sub-groups, and G compositions for each."""
+        del left  # the same groups as a learner's
         seed, reward, size = self.config.run.seed, self.config.reward, self.config.grpo.group_size
         contexts, drawn = [], []
         for group in range(self.config.grpo.groups_per_step):

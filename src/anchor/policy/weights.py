@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -21,6 +21,8 @@ SIZES = {"state_dim", "hidden_dim", "element_embedding", "heads"}
 """Settings that decide which weights there are; older files lack `heads`."""
 MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 """Adam's memory of each parameter."""
+EARLIER = "earlier."
+"""Prefix of weights that a policy had some updates ago."""
 
 
 def make_optimiser(policy: CompositionPolicy, learning_rate: float) -> torch.optim.Adam:
@@ -32,8 +34,9 @@ def save(
     policy: CompositionPolicy,
     optimiser: torch.optim.Adam | None = None,
     settings: Mapping[str, Any] | None = None,
+    earlier: Sequence[Mapping[str, Tensor]] = (),
 ) -> bytes:
-    """Weights, and the optimiser's moments and the settings of the training when they are given.
+    """Weights, and the optimiser's moments, the settings of the training and earlier weights when given.
 
     Equal states give equal bytes.
     """
@@ -42,7 +45,19 @@ def save(
         for name, parameter in policy.named_parameters():
             for moment, value in optimiser.state.get(parameter, {}).items():
                 tensors[f"adam.{name}.{moment}"] = value
+    for i, weights in enumerate(earlier):
+        tensors |= {f"{EARLIER}{i}.{name}": tensor for name, tensor in weights.items()}
     return pack(tensors, _card(policy) | ({} if settings is None else {"settings": settings}))
+
+
+def earlier_in(data: bytes) -> list[dict[str, Tensor]]:
+    """The earlier weights that `save` was given, in their order."""
+    found: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in _read(data)[1].items():
+        if key.startswith(EARLIER):
+            place, _, name = key.removeprefix(EARLIER).partition(".")
+            found.setdefault(int(place), {})[name] = tensor
+    return [found[i] for i in sorted(found)]
 
 
 def settings_in(data: bytes) -> dict[str, Any] | None:

@@ -22,6 +22,7 @@ from torch_sim.state import SimState
 
 from anchor.crystals.crystals import Crystals
 from anchor.crystals.lattices import LONGEST_EDGE
+from anchor.devices import keep_freed_memory
 from anchor.errors import InputError
 from anchor.potentials.graph import Graph, neighbour_graph
 from anchor.potentials.state import SymmetricState, to_state
@@ -92,6 +93,8 @@ class Potential(ModelInterface):
         self.energies_corrected = energies_corrected
         self.checkpoint_hash = checkpoint_hash
         self._device = torch.device(device)
+        if self._device.type == "cpu":
+            keep_freed_memory()
         self._dtype = dtype
         self._compute_forces = True
         self._compute_stress = True

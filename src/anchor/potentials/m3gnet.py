@@ -22,9 +22,10 @@ import torch
 from scipy.optimize import brentq
 from scipy.special import spherical_jn
 from torch import Tensor, nn
-from torch.nn.functional import linear, silu
+from torch.nn.functional import silu
 
 from anchor.potentials.graph import Graph
+from anchor.potentials.messages import Links, MessagePassing
 
 DEGREES = 4
 """l = 0 … 3, and as many radial functions for each."""
@@ -63,9 +64,8 @@ class M3GNet(nn.Module):
         self.threebody_cutoff = threebody_cutoff
         self.radial = SmoothBessel(weights, geometry)
         self.three_body = ThreeBody(cutoff, threebody_cutoff, geometry)
-        self.blocks = nn.ModuleList(Block(weights, f"graph_conv.{b}", units) for b in range(num_blocks))
+        self.layers = MessagePassing(weights, num_blocks, units)
         self.embedding = nn.Buffer(weights["atom_embedding.mlp.0.linear.weight"].T.contiguous())
-        self.edge_encoder = nn.Buffer(weights["edge_encoder.mlp.0.linear.weight"])
         self.value = _layers(weights, "final.g", 3)
         self.gate = _layers(weights, "final.sigma", 3)
         self.scale = nn.Buffer(weights["normalizer.scale"].to(geometry))
@@ -74,15 +74,20 @@ class M3GNet(nn.Module):
     def forward(self, graph: Graph) -> Tensor:
         """Atomic energies, eV, in the geometry's precision.  # [n_atoms]"""
         kind = self.embedding.dtype
+        n_atoms = len(graph.numbers)
         i, j = graph.edges
         length = graph.vectors.norm(dim=1)
-        short = torch.nonzero(length.detach() < self.threebody_cutoff).view(-1)
-        triplets = self.three_body(graph.vectors[short], length[short], i[short], len(graph.numbers)).to(kind)
-        basis = self.radial(length).to(kind)  # [n_edges, 4]
-        edge = silu(linear(basis, self.edge_encoder))  # [n_edges, units]
-        atom = self.embedding[graph.numbers]  # [n_atoms, units]
-        for block in self.blocks:
-            atom, edge = block(atom, edge, basis, i, j, triplets, short)
+        short = length.detach() < self.threebody_cutoff
+        bonds, wanted, weight = torch.nonzero(short).view(-1), None, None
+        around = graph.vectors.index_select(0, bonds), length[bonds], i[bonds]
+        if graph.chosen is not None and graph.copies is not None:  # of edges that are alike one is enough
+            wanted = (torch.cumsum(short, 0) - 1)[graph.chosen][short[graph.chosen]]
+            i, j, length, short = i[graph.chosen], j[graph.chosen], length[graph.chosen], short[graph.chosen]
+            bonds, weight = torch.nonzero(short).view(-1), graph.copies.to(kind)[:, None]
+        triplets = self.three_body(*around, n_atoms, wanted)  # [n_short, 16]
+        basis = self.radial(length)  # [n_edges, 4]
+        links = Links(i, j, bonds, i[bonds], weight, n_atoms)
+        atom = self.layers(self.embedding[graph.numbers], basis.to(kind), triplets.to(kind), links)
         energy = (_run(self.value, atom) * torch.sigmoid(_run(self.gate, atom))).view(-1).to(length.dtype)
         return self.scale[graph.numbers].to(energy) * energy + self.shift[graph.numbers].to(energy)
 
@@ -123,72 +128,31 @@ class ThreeBody(nn.Module):
         self.scale = nn.Buffer(torch.from_numpy(scale).to(geometry))
         self.degree = nn.Buffer(torch.arange(DEGREES).repeat_interleave(torch.tensor([1, 3, 5, 7])))
 
-    def forward(self, vectors: Tensor, length: Tensor, center: Tensor, n_atoms: int) -> Tensor:
-        """Sum over the other neighbours of each edge's first atom.  # [n_short, 3] -> [n_short, 16]"""
+    def forward(
+        self, vectors: Tensor, length: Tensor, center: Tensor, n_atoms: int, wanted: Tensor | None = None
+    ) -> Tensor:
+        """Sum over the other neighbours of each edge's first atom, for the wanted edges (None: for all).
+
+        # [n_short, 3] -> [n_wanted, 16]
+        """
         ratio = length / self.threebody_cutoff
         envelope = 1 - ratio**3 * (10 - 15 * ratio + 6 * ratio**2)
         x = self.roots.to(length) * (length / self.cutoff)[:, None, None]  # [n_short, l, n]
         weighted = spherical_bessel(x) * envelope[:, None, None]
         harmonics = solid_harmonics(vectors / length[:, None])  # [n_short, lm]
-        contribution = weighted[:, self.degree] * harmonics[:, :, None]  # [n_short, lm, n]
+        contribution = weighted.index_select(1, self.degree) * harmonics[:, :, None]  # [n_short, lm, n]
         zeros = contribution.new_zeros((n_atoms, *contribution.shape[1:]))
         density = zeros.index_add(0, center, contribution)  # [n_atoms, lm, n]
-        others = density[center] * harmonics[:, :, None]
+        if wanted is not None:
+            weighted, harmonics, envelope, center = (
+                values.index_select(0, wanted) for values in (weighted, harmonics, envelope, center)
+            )
+        others = density.index_select(0, center) * harmonics[:, :, None]
         summed = torch.stack(
             [part.sum(dim=1) for part in others.split([1, 3, 5, 7], dim=1)], dim=1
         )  # [·, l, n]
         # P_l(1) = 1: the term k = j is taken out again.
         return ((summed - weighted) * envelope[:, None, None] * self.scale.to(length)).flatten(start_dim=1)
-
-
-class Block(nn.Module):
-    """One layer: three-body terms and atoms update the edges, edges update the atoms."""
-
-    def __init__(self, weights: Mapping[str, Tensor], prefix: str, units: int) -> None:
-        super().__init__()
-        self.edge_update = EdgeNetwork(weights, f"{prefix}.gated_mlp_edge", units)
-        self.atom_update = EdgeNetwork(weights, f"{prefix}.gated_mlp_atom", units)
-        self.edge_layer_edge = nn.Buffer(weights[f"{prefix}.edge_layer_edge.linear.weight"])
-        self.edge_layer_atom = nn.Buffer(weights[f"{prefix}.edge_layer_atom.linear.weight"])
-        three = f"{prefix}.three_body"
-        self.center_gate = nn.Buffer(weights[f"{three}.atom_mlp.linear.weight"])
-        self.center_bias = nn.Buffer(weights[f"{three}.atom_mlp.linear.bias"])
-        self.triplet_value = nn.Buffer(weights[f"{three}.edge_gate_mlp.g.0.linear.weight"])
-        self.triplet_gate = nn.Buffer(weights[f"{three}.edge_gate_mlp.sigma.0.linear.weight"])
-
-    def forward(
-        self, atom: Tensor, edge: Tensor, basis: Tensor, i: Tensor, j: Tensor, triplets: Tensor, short: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """New features.  # [n_atoms, units], [n_edges, units]"""
-        gated = triplets * torch.sigmoid(linear(atom, self.center_gate, self.center_bias))[i[short]]
-        change = silu(linear(gated, self.triplet_value)) * torch.sigmoid(linear(gated, self.triplet_gate))
-        edge = edge.index_add(0, short, change)
-        edge = edge + self.edge_update(atom, edge, i, j) * linear(basis, self.edge_layer_edge)
-        message = self.atom_update(atom, edge, i, j) * silu(linear(basis, self.edge_layer_atom))
-        return atom.index_add(0, i, message), edge
-
-
-class EdgeNetwork(nn.Module):
-    """Gated two-layer network of (v_i, v_j, e_ij); value and gate share the first matrix product."""
-
-    def __init__(self, weights: Mapping[str, Tensor], prefix: str, units: int) -> None:
-        super().__init__()
-        first = torch.cat(
-            [weights[f"{prefix}.{part}.0.linear.weight"] for part in ("g", "sigma")]
-        )  # [2u, 3u]
-        self.from_center = nn.Buffer(first[:, :units].contiguous())
-        self.from_neighbour = nn.Buffer(first[:, units : 2 * units].contiguous())
-        self.from_edge = nn.Buffer(first[:, 2 * units :].contiguous())
-        bias = [weights[f"{prefix}.{part}.0.linear.bias"] for part in ("g", "sigma")]
-        self.bias = nn.Buffer(torch.cat(bias))
-        self.value = _layers(weights, f"{prefix}.g", 2, start=1)
-        self.gate = _layers(weights, f"{prefix}.sigma", 2, start=1)
-
-    def forward(self, atom: Tensor, edge: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        hidden = linear(edge, self.from_edge)
-        hidden = hidden + linear(atom, self.from_center, self.bias)[i] + linear(atom, self.from_neighbour)[j]
-        value, gate = silu(hidden).chunk(2, dim=1)
-        return silu(_run(self.value, value)) * torch.sigmoid(_run(self.gate, gate))
 
 
 def _layers(weights: Mapping[str, Tensor], prefix: str, stop: int, start: int = 0) -> nn.ModuleList:

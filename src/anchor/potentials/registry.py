@@ -14,6 +14,7 @@ import torch
 
 from anchor.devices import usable_device
 from anchor.errors import InputError, MissingDependencyError, nearest
+from anchor.own_code import imported
 from anchor.potentials.base import Potential
 from anchor.potentials.weights import (
     Bundled,
@@ -23,6 +24,7 @@ from anchor.potentials.weights import (
     Wheel,
     fetch,
     locate,
+    obtained,
     pinned,
     verified,
 )
@@ -272,10 +274,11 @@ def refuse_conflicts(names: list[str]) -> None:
 def load_potential(
     name: str, *, device: str | torch.device = "cpu", dtype: str | torch.dtype = "float32"
 ) -> Potential:
-    """Load a potential by name, or several joined by "+" as an ensemble.
+    """Load a potential by name, several joined by "+" as an ensemble, or your own as "module:factory".
 
     Args:
-        name: As `anchor potentials list` shows, or "mattersim-1m+chgnet".
+        name: As `anchor potentials list` shows, "mattersim-1m+chgnet", or where to find a callable that takes
+            `device` and `dtype` and makes a `Potential`.
         device: "cpu", "cuda", "cuda:1", "mps".
         dtype: Of the network: "float32" (as trained) or "float64".
     """
@@ -286,10 +289,12 @@ def load_potential(
     if "+" in name:
         from anchor.potentials.ensemble import Ensemble
 
-        refuse_conflicts(name.split("+"))
+        refuse_conflicts([part for part in name.split("+") if ":" not in part])
         return Ensemble([load_potential(part, device=device, dtype=kind) for part in name.split("+")])
+    if ":" in name:
+        return _own(name, device, kind)
     entry = find(name)
-    path = verified(entry.weights, hint=entry.how_to_get)
+    path = obtained(entry.weights, hint=entry.how_to_get)
     module, _, cls = entry.adapter.partition(":")
     try:
         adapter = getattr(importlib.import_module(f"anchor.potentials.{module}"), cls)
@@ -298,3 +303,12 @@ def load_potential(
         raise MissingDependencyError(
             f"{name} needs a package that cannot be imported here: {error}", entry.how_to_get
         ) from error
+
+
+def _own(place: str, device: str | torch.device, dtype: torch.dtype) -> Potential:
+    """A potential of the user's own, called by its place, so that other processes load it again."""
+    potential = imported(place, "potential")(device=device, dtype=dtype)
+    if not isinstance(potential, Potential):
+        raise InputError(f"'{place}' made a {type(potential).__name__}, not an anchor.potentials.Potential")
+    potential.name = place
+    return potential

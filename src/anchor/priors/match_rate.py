@@ -135,7 +135,7 @@ def measure(
     k: int = 1,
     *,
     seed: int = 0,
-    workers: int = 1,
+    workers: int | None = 1,
     progress: Progress = lambda items, _total: iter(items),
 ) -> Measurement:
     """Ask the prior for k crystals of each true crystal's cell, and compare.
@@ -143,7 +143,7 @@ def measure(
     Args:
         truth: Known crystals; the prior sees their atom counts only.
         k: Samples per crystal.
-        workers: Processes that compare structures (the slow part).
+        workers: Processes that compare structures (the slow part); None: one for each core.
         progress: Wraps the loop over chunks: `progress(items, total)`.
     """
     if k < 1:

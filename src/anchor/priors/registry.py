@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from typing import Any
 
 from anchor.devices import usable_device
 from anchor.errors import AnchorError, InputError, nearest
+from anchor.own_code import imported
 from anchor.priors.base import Prior
 
 LEARNED = "anchor.priors.learned:load"
@@ -92,7 +92,7 @@ def load_prior(name: str, *, device: str = "cpu", **options: Any) -> Prior:
     if entry is None and ":" not in name:
         raise InputError(f"unknown prior '{name}'", nearest(name, PRIORS))
     usable_device(device)
-    factory = _find(name if entry is None else entry.factory)
+    factory = imported(name if entry is None else entry.factory, "prior")
     settings = {**(entry.options if entry else {}), **options}
     try:
         inspect.signature(factory).bind(device=device, **settings)
@@ -110,16 +110,6 @@ def is_learned(name: str) -> bool:
     """Whether a name stands for a trained network, which can be told its `fallback`."""
     entry = PRIORS.get(name)
     return name.endswith(".safetensors") or (entry is not None and entry.factory == LEARNED)
-
-
-def _find(place: str) -> Any:
-    module, _, attribute = place.partition(":")
-    try:
-        return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(
-            f"there is no prior '{place}': {error}", f"known by name: {', '.join(PRIORS)}"
-        ) from None
 
 
 @dataclass(frozen=True)

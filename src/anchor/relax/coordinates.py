@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from anchor.crystals.crystals import Crystals
+from anchor.potentials.edges import SymmetricNeighbours
 from anchor.relax.symmetry import find_symmetry
 
 CELL_ROWS = 3
@@ -56,6 +57,20 @@ class Rows:
 
 
 @dataclass
+class Objects(Rows):
+    """Python objects as rows."""
+
+    items: list[Any]
+
+    def part(self, rows: torch.Tensor | slice) -> Objects:
+        chosen = rows if isinstance(rows, slice) else rows.cpu().numpy()
+        return Objects([self.items[k] for k in np.arange(len(self.items))[chosen]])
+
+    def joined(self, other: Objects) -> Objects:
+        return Objects(self.items + other.items)
+
+
+@dataclass
 class Frame(Rows):
     """What stays the same while a crystal moves.
 
@@ -67,6 +82,7 @@ class Frame(Rows):
         moves: 1 for rows that may move (atoms, and the cell when it is free), else 0.  # [b, 3 + m]
         orbit: The first of the atoms that are equivalent by symmetry to each, itself without.  # [b, m]
         projector: On changes that keep the symmetry; empty where none is kept.  # [b, 3 (3 + m), 3 (3 + m)]
+        neighbours: Who finds the edges of a crystal with symmetry, None for one without.  # [b]
     """
 
     index: torch.Tensor
@@ -76,11 +92,17 @@ class Frame(Rows):
     moves: torch.Tensor
     orbit: torch.Tensor
     projector: torch.Tensor
+    neighbours: Objects
 
     @property
     def symmetric(self) -> bool:
         """Whether symmetry is kept."""
         return self.projector.shape[1] > 0
+
+    @property
+    def cell_moves(self) -> bool:
+        """Whether the cells are free."""
+        return bool(self.moves[:, 0].any())
 
     @property
     def atoms(self) -> torch.Tensor:
@@ -111,8 +133,9 @@ def start(
         Frame, and coordinates [b, 3 + m, 3].
     """
     orbit, projector = np.tile(np.arange(size), (len(crystals), 1)), np.zeros((len(crystals), 0, 0))
+    neighbours: list[SymmetricNeighbours | None] = [None] * len(crystals)
     if symmetry:
-        crystals, orbit, projector = _symmetrised(crystals, size)
+        crystals, orbit, projector, neighbours = _symmetrised(crystals, size)
     numbers, _ = crystals.padded(size)
     sites = torch.from_numpy(numbers).to(device)
     coordinates = torch.zeros(len(crystals), CELL_ROWS + size, 3, dtype=torch.float64, device=device)
@@ -126,32 +149,40 @@ def start(
         moves=torch.cat([cell_moves, (sites > 0).double()], dim=1),
         orbit=torch.from_numpy(orbit).to(device),
         projector=torch.from_numpy(projector).to(device),
+        neighbours=Objects(neighbours),
     )
     return frame, coordinates
 
 
-def _symmetrised(crystals: Crystals, size: int) -> tuple[Crystals, NDArray[np.int64], NDArray[np.float64]]:
-    """Crystals with the symmetry they nearly have, and a frame's `orbit` and `projector` of it."""
+def _symmetrised(
+    crystals: Crystals, size: int
+) -> tuple[Crystals, NDArray[np.int64], NDArray[np.float64], list[SymmetricNeighbours | None]]:
+    """Crystals with the symmetry they nearly have; a frame's `orbit`, `projector` and `neighbours` of it."""
     reach = 3 * (CELL_ROWS + size)
     orbit = np.tile(np.arange(size), (len(crystals), 1))
     projector = np.tile(np.eye(reach), (len(crystals), 1, 1))
-    moved = []
+    moved, neighbours = [], []
     for k, crystal in enumerate(crystals):
         found = find_symmetry(crystal)
         moved.append(crystal if found is None else found.crystal)
+        neighbours.append(None if found is None else found.neighbours())
         if found is not None:
             n = 3 * (CELL_ROWS + crystal.n_atoms)
             orbit[k, : crystal.n_atoms], projector[k, :n, :n] = found.orbit, found.projector()
-    return Crystals.concatenate(moved), orbit, projector
+    return Crystals.concatenate(moved), orbit, projector, neighbours
 
 
 def deformation(frame: Frame, coordinates: torch.Tensor) -> torch.Tensor:
     """F = exp(X / n).  # [b, 3, 3]"""
+    if not frame.cell_moves:
+        return torch.eye(3, dtype=coordinates.dtype, device=coordinates.device).expand(len(coordinates), 3, 3)
     return torch.linalg.matrix_exp(coordinates[:, :CELL_ROWS] / frame.counts[:, None, None])
 
 
 def geometry(frame: Frame, coordinates: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Positions of all atoms, crystal by crystal, and deformed cells (rows), Å.  # [n_atoms, 3], [b, 3, 3]"""
+    if not frame.cell_moves:
+        return coordinates[:, CELL_ROWS:][frame.atoms], frame.lattice
     transposed = deformation(frame, coordinates).mT
     return (coordinates[:, CELL_ROWS:] @ transposed)[frame.atoms], frame.lattice @ transposed
 
@@ -172,10 +203,21 @@ def gradient(
     Returns:
         eV/Å.  # [b, 3 + m, 3]
     """
+    rows = torch.zeros_like(coordinates)
+    rows[:, CELL_ROWS:][frame.atoms] = -forces
+    if frame.cell_moves:
+        rows = _with_cell(frame, coordinates, rows, stress)
+    if frame.symmetric:
+        rows = (frame.projector @ rows.flatten(1)[..., None]).view_as(rows)
+    return rows * frame.moves[..., None]
+
+
+def _with_cell(
+    frame: Frame, coordinates: torch.Tensor, rows: torch.Tensor, stress: torch.Tensor
+) -> torch.Tensor:
+    """The gradient by all coordinates, from that by the positions of atoms.  # [b, 3 + m, 3]"""
     scaled = coordinates[:, :CELL_ROWS] / frame.counts[:, None, None]
     deformed = torch.linalg.matrix_exp(scaled)
-    padded = torch.zeros_like(coordinates[:, CELL_ROWS:])
-    padded[frame.atoms] = forces
     volume = torch.linalg.det(frame.lattice @ deformed.mT).abs()
     by_deformation = volume[:, None, None] * stress @ torch.linalg.inv(deformed).mT  # ∂E/∂F
     # The derivative of exp at A along E is the upper right block of exp [[A, E], [0, A]]; its adjoint, which
@@ -184,10 +226,7 @@ def gradient(
     block[:, :3, :3] = block[:, 3:, 3:] = scaled.mT
     block[:, :3, 3:] = by_deformation
     by_log = torch.linalg.matrix_exp(block)[:, :3, 3:]
-    rows = torch.cat([by_log / frame.counts[:, None, None], -padded @ deformed], dim=1)
-    if frame.symmetric:
-        rows = (frame.projector @ rows.flatten(1)[..., None]).view_as(rows)
-    return rows * frame.moves[..., None]
+    return torch.cat([by_log / frame.counts[:, None, None], rows[:, CELL_ROWS:] @ deformed], dim=1)
 
 
 def largest_row(vectors: torch.Tensor) -> torch.Tensor:

@@ -38,7 +38,7 @@ WALKS: dict[str, type[Walk]] = {"quasi-newton": QuasiNewtonWalk, "fire": FireWal
 DENSE_ATOMS = 500
 """Atoms of a crystal up to which the quasi-Newton method is used: the (3 n)² numbers of its inverse Hessian,
 several times, are 18 MB each for these; for 10,648 atoms they were 8 GB each."""
-Progress = Callable[[int, int], None]
+Progress = Callable[[int, int], object]
 
 
 def relax(

@@ -7,6 +7,7 @@ from torch_sim.models.interface import ModelInterface
 from torch_sim.state import SimState
 
 from anchor.potentials.base import Potential
+from anchor.potentials.edges import SymmetricNeighbours
 from anchor.potentials.state import SymmetricState, geometry_dtype
 from anchor.relax.coordinates import Frame, geometry, gradient
 
@@ -58,6 +59,7 @@ class Evaluator:
                     numbers[atoms],
                     frame.counts[a:b],
                     orbit[atoms] if frame.symmetric else None,
+                    frame.neighbours.items[a:b],
                 )
             # Any error may be the fault of one crystal: it is narrowed down and becomes that one's reason.
             except Exception as error:
@@ -81,6 +83,7 @@ class Evaluator:
         numbers: torch.Tensor,
         counts: torch.Tensor,
         orbit: torch.Tensor | None,
+        neighbours: list[SymmetricNeighbours | None],
     ) -> dict[str, torch.Tensor]:
         device = self.potential.device
         state = SimState(
@@ -92,7 +95,7 @@ class Evaluator:
             system_idx=torch.repeat_interleave(torch.arange(len(counts), device=device), counts.to(device)),
         )
         if orbit is not None:
-            state = SymmetricState(**vars(state), orbit=orbit.to(device))
+            state = SymmetricState(**vars(state), orbit=orbit.to(device), groups=neighbours)
         found = self.potential(state)
         wanted = {key: found[key] for key in ("energy", "forces", "stress") if key in found}
         return {key: value.detach().to(positions.device, torch.float64) for key, value in wanted.items()}

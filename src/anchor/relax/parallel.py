@@ -48,7 +48,8 @@ class Relaxer:
         potential: With workers one of the registry, which they load again by its name.
         workers: Processes; 1: this one; None: as many as there are cores for. Only on a CPU they are of use.
         threads: Of each worker.
-        executor: Who does the work, instead of workers that end with this object.
+        executor: Who does the work, instead of workers that end with this object. One whose tasks have GPUs
+            relaxes there, wherever the potential is here.
     """
 
     def __init__(
@@ -63,13 +64,17 @@ class Relaxer:
         self._on_cpu = potential.device.type == "cpu"
         self._here = Inline()
         self._executor = executor or make_executor(workers=workers, threads=threads)
-        dtype = str(potential.dtype).removeprefix("torch.")
-        self._state = State(load_again, (potential.name, potential.checkpoint_hash, dtype), here=potential)
+        self._on_gpus = self._executor.gpus > 0
+        self.state = State(load_again, copy_of(potential, gpu=self._on_gpus), here=potential)
 
     @property
     def executor(self) -> Executor:
         """Who does the work: others may share it."""
         return self._executor
+
+    def _for(self, parts: Sequence[Crystals]) -> Executor:
+        """Who relaxes these: workers of one kind of processor only, whatever their number."""
+        return self._executor if self._on_gpus or (self._on_cpu and len(parts) > 1) else self._here
 
     def __call__(self, crystals: Crystals, **settings: Any) -> Timed:
         """`relax_all` of one batch."""
@@ -89,7 +94,7 @@ class Relaxer:
         do not depend on what else is relaxed. `max_steps=0` gives the energies of the crystals as they are.
         """
         settings["chunk_atoms"] = chunk_atoms
-        atoms = min(chunk_atoms, PART_ATOMS) if self._on_cpu else chunk_atoms
+        atoms = min(chunk_atoms, PART_ATOMS) if self._on_cpu and not self._on_gpus else chunk_atoms
         dealt = [deal(crystals.counts.tolist(), atoms) for crystals in batches]
         parts = [crystals[part] for crystals, hands in zip(batches, dealt, strict=True) for part in hands]
         ended: list[int] = []
@@ -99,17 +104,15 @@ class Relaxer:
                 ended.append(len(one.value.relaxation))
                 on_progress(sum(ended), sum(map(len, batches)))
 
-        executor = self._executor if self._on_cpu and len(parts) > 1 else self._here
         task = partial(timed_relax, **settings)
-        done = iter(executor.results(task, parts, state=self._state, on_result=count))
+        done = iter(self._for(parts).results(task, parts, state=self.state, on_result=count))
         return [_in_order(hands, [next(done) for _ in hands]) for hands in dealt]
 
     def evaluate(self, crystals: Crystals) -> Evaluation:
         """Energies, forces and stresses of all crystals as they are, part by part."""
         members = range(len(crystals))
         parts = [crystals[part] for part in fixed_chunks(crystals.counts, members, PART_ATOMS)]
-        executor = self.executor if self._on_cpu and len(parts) > 1 else self._here
-        done = executor.results(evaluate_part, parts, state=self._state)
+        done = self._for(parts).results(evaluate_part, parts, state=self.state)
         none = self.potential.evaluate(Crystals.empty())
         return Evaluation(
             *(
@@ -124,10 +127,16 @@ def evaluate_part(potential: Potential, crystals: Crystals) -> Evaluation:
     return potential.evaluate(crystals)
 
 
-def load_again(name: str, checkpoint: str, dtype: str) -> Potential:
+def copy_of(potential: Potential, *, gpu: bool) -> tuple[str, str, str, str]:
+    """Arguments of `load_again` for a copy of a potential."""
+    dtype = str(potential.dtype).removeprefix("torch.")
+    return potential.name, potential.checkpoint_hash, dtype, "cuda" if gpu else "cpu"
+
+
+def load_again(name: str, checkpoint: str, dtype: str, device: str = "cpu") -> Potential:
     """A worker's own copy of a potential, the same to the last bit."""
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))  # as the executor has decided
-    potential = load_potential(name, dtype=dtype)
+    potential = load_potential(name, dtype=dtype, device=device)
     if potential.checkpoint_hash != checkpoint:
         raise AnchorError(f"{name}: other weights here than in the process that asks")
     return potential

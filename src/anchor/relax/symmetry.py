@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from anchor.crystals.crystals import Crystals
 from anchor.crystals.symmetry import Operations, find_operations
+from anchor.potentials.edges import SymmetricNeighbours
 
 TOLERANCE = 1e-3
 """Å: how far atoms may be from where symmetry wants them. They are put there before the first step."""
@@ -33,16 +34,22 @@ class Symmetry:
         crystal: With exactly this symmetry.
         rotations: W, acting on columns of fractional coordinates.  # [g, 3, 3], int64
         images: π: which atom each operation takes each atom to.  # [g, n], int64
+        carried: Into which cell.  # [g, n, 3], int64
     """
 
     crystal: Crystals
     rotations: NDArray[np.int64]
     images: NDArray[np.int64]
+    carried: NDArray[np.int64]
 
     @property
     def orbit(self) -> NDArray[np.int64]:
         """The first of the atoms that are equivalent to each.  # [n], int64"""
         return self.images.min(axis=0)
+
+    def neighbours(self) -> SymmetricNeighbours:
+        """Who finds the neighbours while the crystal moves."""
+        return SymmetricNeighbours(self.rotations, self.images, self.carried)
 
     def projector(self) -> NDArray[np.float64]:
         """On symmetric changes of the generalised coordinates (3 cell rows, n atoms).
@@ -77,7 +84,9 @@ def find_symmetry(crystal: Crystals, tolerance: float = TOLERANCE) -> Symmetry |
     symmetric = _onto(crystal, found)
     shift = np.abs((symmetric.frac - crystal.frac) @ crystal.lattice[0]).max()
     stretch = np.abs(symmetric.lattice - crystal.lattice).max()
-    return None if max(shift, stretch) > 3 * tolerance else Symmetry(symmetric, found.rotations, found.images)
+    if max(shift, stretch) > 3 * tolerance:
+        return None
+    return Symmetry(symmetric, found.rotations, found.images, found.carried)
 
 
 def _onto(crystal: Crystals, found: Operations) -> Crystals:

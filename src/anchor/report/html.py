@@ -1,53 +1,31 @@
-"""The report of a campaign: one HTML file that needs no network, with counts, curves, finds and crystals."""
+"""The report of a campaign: one HTML file that needs no network. Its parts are functions of plain values.
+
+What is read without a script (head, counts, provenance) is HTML made here; curves, table, cards and crystals
+are drawn in the browser from the packed data (`anchor.report.data`) by the scripts in static/.
+"""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import plotly.graph_objects as go
-from plotly.offline import get_plotlyjs
-
-from anchor.config import Config
 from anchor.errors import AnchorError
-from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS
-from anchor.outcomes.tally import LABELS, Tally
-from anchor.report.crystal_view import crystal_figure
-from anchor.report.curves import CURVE_COLUMNS, campaign_curves
-from anchor.report.figures import entropy_figure, known_figure, rates_figure, reward_figure, time_figure
-from anchor.report.summary import SOURCES, new_tally
-from anchor.search.finds import VERIFIED, Finds, about
-from anchor.search.ledger import Ledger, decode_crystal
+from anchor.report.assets import packed_viewer, script, style
+from anchor.report.data import campaign_data, element_table, pack
+from anchor.search.ledger import Ledger
 from anchor.writing import OwnFiles, replace_file
 
-VIEWED = 12
-"""Finds shown in three dimensions."""
-SUSPICIOUS = (
-    "Deeper below the hull than 99 % of the known stable compounds of their kind: rather a missing phase or "
-    "an error of the potential than a discovery, until something explains them."
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'wasm-unsafe-eval' blob:; "
+    "img-src data: blob:; font-src data:; connect-src data: blob:; worker-src blob:"
 )
-REDISCOVERED = (
-    "Formulas that ICSD, COD or the Materials Project list and the prior was not shown: good news for the "
-    "method, no discoveries."
+"""What a browser lets the file do: run what it holds, and ask nobody."""
+TRUST = (
+    "Energies come from a machine-learned potential placed on the scale of DFT references; a search "
+    "optimises against it and finds its errors too. Recompute what you care about with DFT, and look at the "
+    "structures first."
 )
-
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #222; margin: 2rem auto; max-width: 1080px;
-  padding: 0 1rem }
-h1 { font-size: 1.6rem; margin-bottom: 0 }
-h2 { font-size: 1.15rem; margin-top: 2.2rem }
-p.sub { color: #666; margin-top: .2rem }
-table { border-collapse: collapse }
-td, th { padding: .25rem .8rem .25rem 0; text-align: left; border-bottom: 1px solid #e5e5e5 }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums }
-.crystals { display: flex; flex-wrap: wrap; gap: 1rem; margin-top: 1rem }
-.crystal { width: 335px; border: 1px solid #e5e5e5; border-radius: 8px; padding: .6rem }
-.crystal b { font-size: 1.05rem }
-.note { color: #666; font-size: .9rem }
-code { background: #f4f4f4; padding: .1rem .3rem; border-radius: 4px; font-size: .85rem }
-"""
 
 
 def write_report(ledger: Ledger, path: Path, *, own: bool = False) -> Path:
@@ -71,165 +49,153 @@ def write_report(ledger: Ledger, path: Path, *, own: bool = False) -> Path:
         ) from error
 
 
-def report_html(ledger: Ledger) -> str:
-    """The whole page."""
-    config = Config.from_ledger(ledger.config)
-    steps, found, identity = ledger.step_rows(), Finds.read(ledger), ledger.identity
-    tally = new_tally(config)
-    rows = [row for row in ledger.rows(CURVE_COLUMNS) if row["step"] < len(steps)]
-    curves = campaign_curves(rows, steps, tally)
-    potential, prior = identity["potential"]["name"], identity["prior"]["name"]
-    body = [
-        "<h1>anchor campaign</h1>",
-        f"<p class=sub>{tally.proposed} compositions · prior {_text(prior)} · potential {_text(potential)} · "
-        f"hull {_text(config.hull.kind)} · seed {config.run.seed} · anchor {_text(identity['anchor'])}</p>",
-        "<h2>What came out</h2>",
-        _counts(tally),
-    ]
-    if steps:
-        body += [
-            "<h2>Rates over the run, with 95 % intervals</h2>",
-            _figure(rates_figure(curves)),
-            "<h2>Reward and its terms (means of valid candidates)</h2>",
-            _figure(reward_figure(curves)),
-            *(
-                ["<h2>Known formulas and repeats</h2>", _figure(known_figure(curves))]
-                if config.policy.source != "screened"  # it proposes neither
-                else []
-            ),
-            *_entropy(steps, config),
-            "<h2>Where the time went</h2>",
-            _figure(time_figure(steps)),
-        ]
-    body += ["<h2>Finds</h2>", _finds(found, potential)]
-    body += ["<div class=crystals>", *(_crystal(row) for row in found.finds[:VIEWED]), "</div>"]
-    if found.suspicious:
-        body += ["<h2>Suspicious</h2>", f"<p class=note>{SUSPICIOUS}</p>", _table(found.suspicious)]
-    if found.rediscoveries:
-        body += ["<h2>Rediscoveries</h2>", f"<p class=note>{REDISCOVERED}</p>", _table(found.rediscoveries)]
-    body += ["<h2>How to trust this</h2>", _provenance(identity, config)]
-    script = get_plotlyjs()
+def report_html(ledger: Ledger, *, viewer: bool = True) -> str:
+    """The whole page.
+
+    Args:
+        viewer: Whether the built crystal viewer may be part of it; our own small one always is.
+    """
+    data = campaign_data(ledger)
+    return page("anchor: " + data["head"]["title"], report_body(data), data, viewer=viewer)
+
+
+def page(
+    title: str, body: str, data: Any, *, start: str = "anchor.start(anchor.drawReport)", viewer: bool = True
+) -> str:
+    """A self-contained page: styles, scripts, the body, packed data, and the viewer where it was built.
+
+    Args:
+        start: JavaScript that begins: the function it names gets the data.
+        viewer: Whether the built viewer (1.7 MB) may be part of it.
+    """
+    bundle = packed_viewer() if viewer else None
+    held = "" if bundle is None else f'<script type="text/plain" id="viewer-bundle">{bundle}</script>'
     return (
-        "<!doctype html><html lang=en><head><meta charset=utf-8>"
-        "<meta name=viewport content='width=device-width, initial-scale=1'><title>anchor campaign</title>"
-        f"<style>{STYLE}</style><script>{script}</script></head><body>{''.join(body)}</body></html>"
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{text(title)}</title><style>{style()}</style></head><body>{body}"
+        f'<script type="text/plain" id="element-data">{pack(element_table())}</script>'
+        f'<script type="text/plain" id="campaign-data">{pack(data)}</script>{held}'
+        f"<script>{script()}\n{start}</script></body></html>"
     )
 
 
-def _entropy(steps: Sequence[dict[str, Any]], config: Config) -> list[str]:
-    if config.policy.source != "policy":
-        return [f"<p class=note>Compositions: {SOURCES[config.policy.source]}, nothing is learned.</p>"]
-    figure = entropy_figure(steps, config.entropy.target)
-    return ["<h2>Entropy and its controller</h2>", _figure(figure)]
-
-
-def _counts(tally: Tally) -> str:
-    rows = "".join(
-        f"<tr><td>{_text(label)}<td class=n>{tally.counts[name]}<td class=n>{100 * tally.rate(name):.1f} %"
-        for name, label in LABELS.items()
-    )
-    states = ", ".join(f"{count} {_text(status)}" for status, count in sorted(tally.status.items()))
-    note = (
-        "Energies are those of the training reward: positions relaxed, cell fixed, at most the step budget."
-    )
+def report_body(data: dict[str, Any]) -> str:
+    """Everything between <body> and the scripts; `anchor.drawReport(data)` fills it."""
     return (
-        f"<table><tr><th>of {tally.proposed} proposed<th class=n>count<th class=n>rate{rows}</table>"
-        f"<p class=note>Status: {states}. {note}</p>"
+        f"<main>{hero(data)}{advice(data)}"
+        '<section id="finds"><h2>Crystals</h2><p class="note" id="fault"></p><div id="table"></div></section>'
+        f'<div class="grid2">{charts(data)}{_section("What came out", counts(data))}'
+        f"{_section('How far to trust this', provenance(data))}</div></main>"
     )
 
 
-def _finds(found: Finds, potential: str) -> str:
-    counts = found.counts()
-    if not sum(map(len, found.groups().values())):
-        return "<p class=note>No candidate has been refined yet.</p>"
-    held = (
-        f"<p><b>{counts['on_hull_with_finds']} of {counts['finds']}</b> are on the hull with all finds on "
-        f"it; {counts['in_thin_systems']} are in chemical systems that no database knows well.</p>"
-        if any(row[ABOVE_WITH_FINDS] is not None for row in found.finds)  # older ledgers do not know
-        else ""
+def overview_body(data: dict[str, Any]) -> str:
+    """Charts alone, of a campaign that may still be running; `anchor.drawOverview(data)` fills it."""
+    return f'<main><p class="note" id="fault"></p><div class="grid2">{charts(data)}</div></main>'
+
+
+def charts(data: dict[str, Any]) -> str:
+    """Places of all charts that a campaign has data for."""
+    curves = data["curves"]
+    return (
+        f"{_box('found', 'Found over the run')}"
+        f"{_box('rates', 'Rates over the run, 95 % intervals')}"
+        f"{_box('energies', 'Energies above the hull')}"
+        f"{_box('elements', 'Elements')}"
+        f"{_box('terms', 'Reward and its terms, means of valid candidates', TERMS_NOTE)}"
+        + (_box("entropy", "Entropy and its controller", "Dotted: target.") if curves["control"] else "")
+        + (_box("known", "Known formulas and repeats") if curves["known"] else "")
+        + f"{_box('time', 'Where the time went')}"
     )
-    if counts["attacked"]:
-        held += (
-            f"<p><b>{counts['verified']} of {counts['attacked']}</b> that were attacked passed level "
-            f"{VERIFIED}: 1 hulls, lists and the other finds; 2 other structures of the composition; 3 other "
-            "potentials. The table is ordered by level.</p>"
+
+
+TERMS_NOTE = (
+    "Bands: 95 % intervals, whole steps resampled; where a window holds one step there is none. Energies of "
+    "the search: positions relaxed, cell fixed."
+)
+
+
+def hero(data: dict[str, Any]) -> str:
+    """Head of the report: what came out, in words and in a few numbers."""
+    head, about, standings = data["head"], data["about"], data["standings"]
+    tiles = [(data["proposed"], "compositions tried")]
+    tiles += [
+        (standings[name]["count"], words)
+        for name, words in (
+            ("find", "new, on the hull"), ("near", "new, near it"), ("known", "rediscovered"),
+            ("deep", "too deep to believe"), ("failed", "broken by checks"),
         )
+        if standings[name]["count"] or name == "find"
+    ]  # fmt: skip
+    passed = sum((e.get("level") or 0) >= 3 for e in data["entries"] if e["standing"] == "find")
+    if passed:
+        tiles.insert(2, (passed, "passed other potentials"))
+    numbers = "".join(f'<div class="tile"><b>{n:,}</b><span>{text(words)}</span></div>' for n, words in tiles)
+    sentences = "".join(f"<p>{text(sentence)}</p>" for sentence in head["sentences"])
     return (
-        "<p class=note>The best candidates whose formula is known nowhere, relaxed once more with the cell "
-        f"free under {_text(potential)}. Energies above the hull in eV/atom, negative below it: against the "
-        "hull that decides the reward, against that with everything else the campaign found on it, and "
-        f"against the DFT hull alone.</p>{held}{_table(found.finds)}"
+        '<section class="hero"><div class="top"><p class="sub">anchor search · '
+        f"{text(about['source'])} · prior {text(about['prior'])} · potential {text(about['potential'])} · "
+        f"hull {text(about['hull'])} · seed {text(about['seed'])}</p>"
+        '<button type="button" id="theme" aria-label="Light or dark">◐</button></div>'
+        f'<h1>{text(head["title"])}</h1>{sentences}<div class="tiles">{numbers}</div></section>'
     )
 
 
-def _table(rows: Sequence[dict[str, Any]]) -> str:
-    head = (
-        "<tr><th class=n>level<th>formula<th>space group<th class=n>E_hull<th class=n>with finds"
-        "<th class=n>DFT hull<th class=n>atoms<th>what it survived, and what to know"
-    )
-    lines = "".join(
-        f"<tr><td class=n>{'–' if r['level'] is None else r['level']}"
-        f"<td>{_formula(r['formula'])}<td>{_text(r['spacegroup'])}"
-        f"<td class=n>{_energy(r[ABOVE])}<td class=n>{_energy(r[ABOVE_WITH_FINDS])}"
-        f"<td class=n>{_energy(r['energy_above_each_hull_ev_per_atom'].get('dft'))}"
-        f"<td class=n>{r['n_atoms']}<td class=note>{_text('; '.join(filter(None, _words(r))))}"
-        for r in rows
-    )
-    return f"<table>{head}{lines}</table>"
-
-
-def _words(row: dict[str, Any]) -> list[str]:
-    """What a find survived, what speaks against it, and what the databases know of its system."""
-    known = f"known compounds of the system: {row['phases_known']}" if row["phases_known"] else ""
-    unfinished = "" if row["relaxation"] == "converged" else f"relaxation {row['relaxation']}"
-    return [row["survived"] if (row["level"] or 0) > 1 else "", about(row), unfinished, known]
-
-
-def _crystal(row: dict[str, Any]) -> str:
-    figure = crystal_figure(decode_crystal(row["crystal"]), size=330)
-    return (
-        f"<div class=crystal><b>{_formula(row['formula'])}</b> {_text(row['spacegroup'])}, "
-        f"{_energy(row[ABOVE])} eV/atom{_level(row)}{_figure(figure)}</div>"
-    )
-
-
-def _level(row: dict[str, Any]) -> str:
-    """What a find survived, under its name."""
-    if row["level"] is None:
+def advice(data: dict[str, Any]) -> str:
+    """What to try after a search without finds."""
+    if not data["head"]["advice"]:
         return ""
-    words = row["why"] or row["survived"]
-    return f"<div class=note>level {row['level']}: {_text(words)}</div>"
+    lines = "".join(f"<li>{text(line)}</li>" for line in data["head"]["advice"])
+    return f'<section class="advice"><h2>What to try</h2><ul>{lines}</ul></section>'
 
 
-def _provenance(identity: dict[str, Any], config: Config) -> str:
-    facts = {
-        "reference": identity["reference"],
-        "prior": f"{identity['prior']['name']} {identity['prior']['hash']}",
-        "potential": f"{identity['potential']['name']} {identity['potential']['hash']}",
-        "hull": identity["hull"],
-        "code": identity["code"],
-        "threads": identity["threads"],
-    }
-    rows = "".join(f"<tr><td>{_text(name)}<td><code>{_text(value)}</code>" for name, value in facts.items())
+def counts(data: dict[str, Any]) -> str:
+    """Counts of the paper's definitions, with rates and their 95 % intervals."""
+    lines = "".join(
+        f'<tr><td>{text(one["label"])}<td class="n">{one["count"]:,}<td class="n">{_rate(one["rate"])}'
+        for one in data["counts"]
+    )
+    states = ", ".join(f"{n:,} {text(name)}" for name, n in data["status"].items())
     return (
-        "<p class=note>Energies come from a machine-learned potential placed on the scale of DFT references; "
-        "a search optimises against it and finds its errors too. Recompute what you care about with DFT, and "
-        f"look at the structures first. Seed {config.run.seed} and these parts give it again:</p>"
-        f"<table>{rows}</table>"
+        f'<div class="scroll"><table><tr><th>of {data["proposed"]:,} proposed<th class="n">count'
+        f'<th class="n">rate, 95 %{lines}</table></div><p class="note">Status: {states}. MSUN: metastable '
+        f"(at most {data['limits']['metastable']:g} eV/atom above the hull), unique, novel; SUN: stable, "
+        "unique, novel. Both under the search's quick relaxation, and formulas that are known in another "
+        "structure count too; the table of crystals leaves those out.</p>"
     )
 
 
-def _figure(figure: go.Figure) -> str:
-    return figure.to_html(full_html=False, include_plotlyjs=False, config={"displayModeBar": False})
+def provenance(data: dict[str, Any]) -> str:
+    """What to believe, and the parts that give the same again."""
+    lines = "".join(
+        f"<tr><td>{text(name)}<td><code>{text(value)}</code>" for name, value in data["identity"].items()
+    )
+    return (
+        f'<p>{TRUST}</p><p class="note">{data["relaxations"]:,} relaxations, {data["evaluations"]:,} calls '
+        f"of the potential. anchor {text(data['about']['anchor'])}, seed {text(data['about']['seed'])} and "
+        f'these parts give it again:</p><div class="scroll"><table>{lines}</table></div>'
+    )
 
 
-def _formula(formula: str) -> str:
-    return "".join(f"<sub>{c}</sub>" if c.isdigit() else html.escape(c) for c in formula)
-
-
-def _energy(value: float | None) -> str:
-    return "–" if value is None else f"{value:+.3f}"
-
-
-def _text(value: Any) -> str:
+def text(value: Any) -> str:
+    """Any value as text inside HTML."""
     return html.escape(str(value))
+
+
+def _rate(rate: list[float] | None) -> str:
+    if rate is None:
+        return ""
+    value, low, high = (100 * share for share in rate)
+    return f'{value:.1f} %<span class="wide"> ({low:.1f}–{high:.1f})</span>'
+
+
+def _section(title: str, content: str) -> str:
+    return f"<section><h2>{text(title)}</h2>{content}</section>"
+
+
+def _box(name: str, title: str, note: str = "") -> str:
+    """A place that a script draws into."""
+    said = f'<p class="note">{text(note)}</p>' if note else ""
+    return f'<section><h2>{text(title)}</h2><div id="{name}"></div>{said}</section>'

@@ -18,10 +18,14 @@ from anchor.statistics import wilson_interval
 
 SOURCES = {
     "policy": "policy",
+    "adaptive": "screened formulas, ranked anew as outcomes come in",
     "screened": "screened formulas",
     "random": "random formulas",
     "neutral": "charge-neutral formulas",
+    "generator": "crystals of a generator",
 }
+SCREENED = ("adaptive", "screened")
+"""Sources that propose nothing that is known, and no formula twice."""
 RATES = ("valid", "unique", "novel", "metastable", "stable", "msun", "sun")
 
 

@@ -6,7 +6,8 @@ those the search itself has found. The lower of the two scores counts; then the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -14,6 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 
+FORMULAS_IN_MIND = 100_000
+"""Formulas whose embeddings stay in memory where they can be recalled: about 100 MB with one of each. A
+million candidates would take a gigabyte."""
 Branch = Literal["bootstrap", "reference", "history", "both"]
 
 
@@ -46,31 +50,51 @@ def median_bandwidth(known: NDArray[np.float64], floor: float) -> float:
 
 @dataclass
 class History:
-    """Embeddings of what the search has found, first in first out, at most `cap` per reduced formula."""
+    """Embeddings of what the search has found, first in first out, at most `cap` per reduced formula.
+
+    Attributes:
+        cap: See above.
+        recall: Reads the embeddings of a formula that is not in mind from where they are stored, oldest
+            first; None: what was appended is all there is, and nothing is forgotten.
+        in_mind: Formulas to keep in memory if others can be recalled.
+    """
 
     cap: int = 20
-    _entries: dict[str, list[NDArray[np.float64]]] = field(default_factory=dict)
+    recall: Callable[[str], Sequence[NDArray[np.float64]]] | None = None
+    in_mind: int = FORMULAS_IN_MIND
+    _entries: OrderedDict[str, list[NDArray[np.float64]]] = field(default_factory=OrderedDict)
 
     def embeddings(self, formula: str) -> NDArray[np.float64]:
         """What is remembered of a formula, oldest first.  # [m, d], m = 0 for an unknown one"""
-        entries = self._entries.get(formula)
+        entries = self._of(formula)
         return np.stack(entries) if entries else np.zeros((0, 0))
 
     def append(self, formula: str, z: NDArray[np.float64]) -> None:
         """Remember one structure; the oldest of its formula leaves when there are more than `cap`."""
-        entries = self._entries.setdefault(formula, [])
+        entries = self._of(formula)
         entries.append(np.array(z, dtype=np.float64))
         if len(entries) > self.cap:
             del entries[0]
+        if self.recall is not None and len(self._entries) > self.in_mind:
+            self._entries.popitem(last=False)  # the one that nobody asked for in the longest time
+
+    def _of(self, formula: str) -> list[NDArray[np.float64]]:
+        """The entries of a formula, which are now the last to be forgotten."""
+        if formula not in self._entries:
+            stored = () if self.recall is None else self.recall(formula)
+            self._entries[formula] = list(stored[-self.cap :])
+        self._entries.move_to_end(formula)
+        return self._entries[formula]
 
     def __len__(self) -> int:
+        """Embeddings in mind."""
         return sum(len(entries) for entries in self._entries.values())
 
     def __contains__(self, formula: str) -> bool:
-        return formula in self._entries
+        return bool(self._of(formula))
 
     def __iter__(self) -> Iterator[tuple[str, NDArray[np.float64]]]:
-        """All (formula, embedding), oldest first within a formula: appending them in order rebuilds it."""
+        """All (formula, embedding) in mind, oldest first within a formula: appending them rebuilds it."""
         return ((formula, z) for formula, entries in self._entries.items() for z in entries)
 
 

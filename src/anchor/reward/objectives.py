@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from importlib.metadata import entry_points
 
 import numpy as np
@@ -18,6 +17,7 @@ from pymatgen.analysis.hhi import HHIModel
 from pymatgen.core import Structure
 
 from anchor.errors import AnchorError, InputError, nearest
+from anchor.own_code import imported
 
 Objective = Callable[[Sequence[Structure]], NDArray[np.float64]]
 
@@ -72,19 +72,12 @@ def _entry_point(name: str) -> Callable[[Sequence[Structure]], ArrayLike] | None
 
 
 def _import(path: str) -> Callable[[Sequence[Structure]], ArrayLike]:
-    module_name, colon, function_name = path.partition(":")
-    if not colon:
+    if ":" not in path:
         raise InputError(
             f"unknown objective '{path}'",
             f"{nearest(path, BUILT_IN_OBJECTIVES)} or give an import path such as mypackage.rewards:hardness",
         )
-    try:
-        return getattr(import_module(module_name), function_name)
-    except Exception as error:  # a module of somebody else may raise anything while it is imported
-        cause = f"{type(error).__name__}: {error}"
-        raise InputError(
-            f"objective '{path}' cannot be imported: {cause}", "mend it, or name another"
-        ) from error
+    return imported(path, "objective")
 
 
 def _call(

@@ -47,35 +47,42 @@ def diverse_order(
     required: NDArray[np.int64] | None = None,
     allowed: int = len(VOCABULARY),
     exhausted: bool = True,
+    taken: Compositions | None = None,
 ) -> NDArray[np.int64]:
-    """Rows of the first n places; of fewer if the rule asks for compositions that are not there.
+    """Rows of the next n places; of fewer if the rule asks for compositions that are not there.
 
     Args:
         compositions: The best first.
         required: Vocabulary indices of elements that every composition has.
         allowed: Elements that may occur.
         exhausted: Whether these are all compositions: then the rule gives way, and none is left out.
+        taken: Those that hold the places before; none: the list begins here.
 
     Returns: # [at most n]
     """
-    family, elements = families(compositions), to_actions(compositions)[0]  # -1, no element, is the last
+    before = 0 if taken is None else len(taken)
+    everyone = compositions if taken is None else Compositions.concatenate([taken, compositions])
+    family, elements = families(everyone), to_actions(everyone)[0]  # -1, no element, is the last
     share = max(ELEMENT_SHARE, 2 * float(compositions.k.mean()) / allowed) if len(compositions) else 1.0
     in_family = np.zeros(family.max(initial=0) + 1, dtype=np.int64)
     with_element = np.zeros(len(VOCABULARY) + 1)
     with_element[-1] = -np.inf  # there is always room
     if required is not None:
         with_element[required] = -np.inf
+    np.add.at(in_family, family[:before], 1)
+    np.add.at(with_element, elements[:before].ravel(), 1)
+    family, elements = family[before:], elements[before:]
     waits = np.zeros(len(compositions), dtype=bool)
     chosen = np.zeros(min(n, len(compositions)), dtype=np.int64)
     seen, room, nobody = 0, (0, 0), False
     for place in range(len(chosen)):
-        before, room = room, (_room(FAMILY_SHARE, place), _room(share, place))
+        last, room = room, (_room(FAMILY_SHARE, before + place), _room(share, before + place))
 
         def fits(rows: NDArray[np.int64], room: tuple[int, int] = room) -> NDArray[np.bool_]:
             return (in_family[family[rows]] < room[0]) & (with_element[elements[rows]] < room[1]).all(axis=1)
 
         pick = -1
-        if room != before or not nobody:  # else those who wait were asked, and nothing has changed since
+        if room != last or not nobody:  # else those who wait were asked, and nothing has changed since
             waiting = np.flatnonzero(waits[:seen])
             able = np.flatnonzero(fits(waiting))
             nobody = not len(able)

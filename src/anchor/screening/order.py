@@ -24,6 +24,7 @@ from anchor.chemistry.bounds import MAX_ELEMENTS
 from anchor.chemistry.composition import Compositions
 from anchor.chemistry.elements import VOCABULARY
 from anchor.config import Config
+from anchor.executors import Executor
 from anchor.hull.references import load_hull
 from anchor.paths import BUNDLED, cache_dir, sha256
 from anchor.policy.constraints import Limits
@@ -54,12 +55,14 @@ def screened_order(
     n: int,
     *,
     include_known: bool = False,
+    executor: Executor | None = None,
     on_family: Callable[[int, int], object] | None = None,
 ) -> Ranking:
     """At least the first n places within limits, or all there are; from a file if it is there.
 
     Args:
         include_known: Keep formulas that a list has.
+        executor: Who estimates formulas; None: this process.
         on_family: Told how far a new ranking is.
     """
     identity = order_identity(limits, include_known=include_known)
@@ -71,7 +74,9 @@ def screened_order(
     while places < n:
         places *= 2
     began = time.process_time()
-    made = make_order(load_estimate(), limits, places, include_known=include_known, on_family=on_family)
+    made = make_order(
+        load_estimate(), limits, places, include_known=include_known, executor=executor, on_family=on_family
+    )
     seconds = time.process_time() - began
     save_order(_cached(identity), made, {"identity": identity, "cpu_seconds": round(seconds, 1)})
     return made
@@ -83,12 +88,15 @@ def make_order(
     places: int,
     *,
     include_known: bool = False,
+    executor: Executor | None = None,
     on_family: Callable[[int, int], object] | None = None,
 ) -> Ranking:
     """At least so many places, or all there are, by ranking as many formulas as the rule asks for."""
     n = WIDER * places
     while True:
-        ranking = rank(estimate, limits, n, include_known=include_known, on_family=on_family)
+        ranking = rank(
+            estimate, limits, n, include_known=include_known, executor=executor, on_family=on_family
+        )
         if not ranking.exhausted and n <= sum(ranking.listed.values()) <= SMALL:
             n = SMALL + 1
             continue

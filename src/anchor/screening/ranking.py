@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from anchor.chemistry.bounds import MAX_ELEMENTS
 from anchor.chemistry.composition import Compositions
+from anchor.executors import Executor, Inline, State
 from anchor.policy.actions import to_actions
 from anchor.policy.constraints import Limits
 from anchor.priors.templates import TemplatePrior
 from anchor.screening.binaries import BinaryHulls
 from anchor.screening.ceiling import Ceiling
-from anchor.screening.estimate import FreeEstimate
+from anchor.screening.estimate import Estimates, FreeEstimate, load_estimate
 from anchor.screening.families import Formulas, Pool, Stoichiometry, list_family, stoichiometries
 from anchor.screening.nearness import Nearness, nearness_of_family, within_reach
 from anchor.screening.surrogate import member_energies
@@ -90,16 +91,18 @@ def rank(
     n: int,
     *,
     include_known: bool = False,
+    executor: Executor | None = None,
     on_family: Callable[[int, int], object] | None = None,
 ) -> Ranking:
     """The n formulas within limits whose chance of lying within 0.1 eV/atom of the hulls is largest.
 
     Args:
         include_known: Keep formulas that OQMD, the Materials Project, ICSD, COD or the reference list.
+        executor: Who estimates formulas, with the estimate that ships; None: this process.
         on_family: Told how many families are done, and of how many.
     """
     pool = Pool.of(limits)
-    best = _Best(estimate, pool, n, include_known)
+    best = _Best(estimate, pool, n, include_known, executor or Inline())
     ratios = [ratio for k in limits.k for ratio in stoichiometries(k)]
     listed = dict.fromkeys(limits.k, 0)
     complete = True
@@ -144,7 +147,10 @@ def _family(
 class _Best:
     """The best n formulas so far, and those that are still to be estimated."""
 
-    def __init__(self, estimate: FreeEstimate, pool: Pool, n: int, include_known: bool) -> None:
+    def __init__(
+        self, estimate: FreeEstimate, pool: Pool, n: int, include_known: bool, executor: Executor
+    ) -> None:
+        self._executor, self._state = executor, State(load_estimate, here=estimate)
         self.n, self.estimated, self.known = n, 0, 0
         self.found = Ranking(Compositions.from_list([]), *np.zeros((4, 0)))
         self._free, self._ceiling, self._include_known = estimate, Ceiling.of(estimate), include_known
@@ -194,15 +200,15 @@ class _Best:
             rows = np.flatnonzero(self._ceiling(cells, near, above) >= least)
             cells, near = cells[rows], near[rows]
         by_system = np.lexsort(np.sort(cells.padded(MAX_ELEMENTS)[0], axis=1).T)
-        for start in range(0, len(by_system), CHUNK):
-            part = by_system[start : start + CHUNK]
-            self._estimate(cells[part], near[part])
+        parts = [by_system[start : start + CHUNK] for start in range(0, len(by_system), CHUNK)]
+        tasks = [(cells[part], near[part]) for part in parts]
+        for (some, _), found in zip(
+            tasks, self._executor.results(estimate_some, tasks, state=self._state), strict=True
+        ):
+            self._keep(some, found)
 
-    def _estimate(self, cells: Compositions, near: Nearness) -> None:
-        amounts = cells.amounts
-        hull_energy = np.stack([h.hull_energy(amounts, remember=False) for h in self._free.hulls], axis=1)
-        not_asked = np.zeros(len(cells), dtype=bool)
-        found = self._free(cells, near=near, hull_energy=hull_energy, known=not_asked)
+    def _keep(self, cells: Compositions, found: Estimates) -> None:
+        """The best of those so far and of some more."""
         self.estimated += len(cells)
         chance, on_hull = found.metastable.round(DIGITS), found.stable.round(DIGITS)
         rows = np.flatnonzero(chance >= self.threshold)  # not NaN: no reference for an element
@@ -222,3 +228,12 @@ class _Best:
         numbers, counts = joined.compositions.padded(MAX_ELEMENTS)
         order = np.lexsort((*counts.T, *numbers.T, -joined.metastable))  # equal chances in a fixed order
         self.found = joined[order[: self.n]]
+
+
+def estimate_some(estimate: FreeEstimate, task: tuple[Compositions, Nearness]) -> Estimates:
+    """Estimates of compositions of a few chemical systems; whether a list has them is not asked."""
+    cells, near = task
+    amounts = cells.amounts
+    hull_energy = np.stack([hull.hull_energy(amounts, remember=False) for hull in estimate.hulls], axis=1)
+    not_asked = np.zeros(len(cells), dtype=bool)
+    return estimate(cells, near=near, hull_energy=hull_energy, known=not_asked)

@@ -12,33 +12,39 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anchor.chemistry.formula import parse_amounts
 from anchor.clock import Clock
 from anchor.config import Config
 from anchor.crystals.crystals import Crystals
-from anchor.errors import AnchorError, Notice
+from anchor.errors import AnchorError, InputError, Notice
+from anchor.generators.learner import Generating
 from anchor.hull.holes import in_words
 from anchor.outcomes.checks import Checks
+from anchor.outcomes.columns import ABOVE
 from anchor.policy.grpo import Learner, Proposal, Proposer, Scores, group_advantages
 from anchor.policy.untrained import Untrained
 from anchor.policy.weights import load_policy
 from anchor.reward.novelty import History
 from anchor.reward.score import GroupScores, Memory
+from anchor.search.adaptive import Adaptive
+from anchor.search.ahead import Ahead
 from anchor.search.environment import Environment
-from anchor.search.ledger import RECOVER, Ledger, decode_crystal
+from anchor.search.ledger import PRIOR, RECOVER, Ledger, decode_crystal
 from anchor.search.policies import policy_file
+from anchor.search.prior_learner import PriorLearner
 from anchor.search.realise import Realised
 from anchor.search.rows import candidate_rows, plain
 from anchor.search.screened import Screened
-from anchor.search.tables import candidates
 
 UNTRAINED_NEEDS = 10_000
 """Structures below which an untrained policy is no good start: 90 % are valid only after 4,000 of them, and
@@ -67,29 +73,69 @@ class StepReport:
 class Campaign:
     """One search run. Make it with `start` or `resume`."""
 
-    def __init__(self, config: Config, ledger: Ledger, environment: Environment, learner: Proposer) -> None:
+    def __init__(
+        self,
+        config: Config,
+        ledger: Ledger,
+        environment: Environment,
+        learner: Proposer[Any],
+        prior_learner: PriorLearner | None = None,
+    ) -> None:
         self.config = config
         self.ledger = ledger
         self.environment = environment
         self.learner = learner
+        self.prior_learner = prior_learner
+        if config.search.staleness and (prior_learner is not None or config.policy.source == "generator"):
+            raise InputError(
+                "whoever trains a prior or a generator hears the rewards of a step before the next",
+                "leave out search.staleness",
+            )
         self.memory = recall(ledger, config, environment.checks)
         self.next_step, self.structures = ledger.n_steps, ledger.n_candidates
         self._commit_seconds = 0.0
+        self.ahead = Ahead(
+            self._realise,
+            environment.judge.relaxer.executor,
+            config.search.staleness + 1,
+            environment.threads,
+        )
 
     @classmethod
-    def start(cls, config: Config, out: str | Path, *, environment: Environment | None = None) -> Campaign:
-        """A new campaign whose ledger is `out` (a folder, a .db file or a database URL)."""
-        environment = environment or Environment.load(config)
+    def start(
+        cls,
+        config: Config,
+        out: str | Path,
+        *,
+        environment: Environment | None = None,
+        on_part: Callable[[str], object] = lambda _part: None,
+    ) -> Campaign:
+        """A new campaign whose ledger is `out` (a folder, a .db file or a database URL).
+
+        Args:
+            on_part: Told what is loaded next.
+        """
+        environment = environment or Environment.load(config, on_part=on_part)
+        on_part("what proposes")
         learner = _fresh_learner(config, environment)
+        prior_learner = PriorLearner.start(environment.prior, config)
         created = datetime.now(UTC).isoformat(timespec="seconds")
         ledger = Ledger.create(out, config.model_dump(mode="json"), environment.identity(), created)
-        return cls(config, ledger, environment, learner)
+        return cls(config, ledger, environment, learner, prior_learner)
 
     @classmethod
     def resume(
-        cls, location: str | Path, *, environment: Environment | None = None, accept_changes: bool = False
+        cls,
+        location: str | Path,
+        *,
+        environment: Environment | None = None,
+        accept_changes: bool = False,
+        where: Mapping[str, Any] | None = None,
     ) -> Campaign:
         """Go on with a stored campaign.
+
+        Args:
+            where: Values of `run` that say where the work is done from now on: executor, address, workers.
 
         Raises:
             AnchorError: Reference, prior, potential, hull or code are not those the campaign began with;
@@ -98,7 +144,7 @@ class Campaign:
         ledger = Ledger.open(location)
         with ledger.alone():  # another process that goes on with it is named before anything is loaded
             ledger.prepare()
-        config = Config.from_ledger(ledger.config)
+        config = _elsewhere(Config.from_ledger(ledger.config), where or {})
         environment = environment or Environment.load(config)
         changes = _changes(ledger.identity, environment.identity())
         if changes and not accept_changes:
@@ -112,10 +158,15 @@ class Campaign:
                 f"the ledger of '{location}' is damaged: it has {ledger.n_steps} steps and no state", RECOVER
             )
         if not state:  # stopped before its first step, or nothing to remember
-            learner: Proposer = _fresh_learner(config, environment, proposed=ledger.n_candidates)
+            learner: Proposer[Any] = _fresh_learner(config, environment, ledger=ledger)
+        elif config.policy.source == "generator":
+            learner = Generating.resume(config, environment.limits, state)
         else:
-            learner = Learner.resume(config, environment.limits, state)
-        return cls(config, ledger, environment, learner)
+            learner = Learner.resume(config, environment.limits, state, updates=ledger.n_steps)
+        prior_learner = PriorLearner.start(environment.prior, config)
+        if prior_learner is not None and (trained := ledger.state(PRIOR)) is not None:
+            prior_learner.restore(trained)
+        return cls(config, ledger, environment, learner, prior_learner)
 
     def run(
         self,
@@ -139,13 +190,17 @@ class Campaign:
                     f"another process went on from step {self.next_step}, to {self.ledger.n_steps}",
                     "resume the campaign again",
                 )
-            while self.structures < budget:
-                report = self.step(left=budget - self.structures)
-                if on_step is not None:
-                    on_step(report)
-                if stop is not None and stop():
-                    break
-        if self.environment.prior.hash != before:
+            try:
+                while self.structures < budget:
+                    report = self.step(left=budget - self.structures)
+                    if on_step is not None:
+                        on_step(report)
+                    if stop is not None and stop():
+                        break
+            finally:  # a step that is not stored was never made: whoever resumes proposes it again
+                self.ahead.abandon()
+                self.learner.forget()
+        if self.prior_learner is None and self.environment.prior.hash != before:
             raise AnchorError(
                 "the prior changed during the search", "this is a bug: a prior is frozen in a campaign"
             )
@@ -156,30 +211,62 @@ class Campaign:
         Args:
             left: Compositions left in the budget, for who can propose fewer than whole groups.
         """
-        step, clock = self.next_step, Clock()
-        realised: list[Realised] = []
-        scored: list[GroupScores] = []
-
-        def score(proposal: Proposal) -> list[Scores]:
-            groups = [compositions for compositions, _ in proposal.groups()]
-            crystals = proposal.crystal_groups()
-            visits = proposal.visit_groups()
-            realised.extend(
-                self.environment.realiser(groups, step=step, crystals=crystals, visits=visits, clock=clock)
-            )
+        step = self.next_step
+        if self.prior_learner is not None:
+            self.prior_learner.begin(step)
+        self._propose(left)
+        proposal, clock, realised = self.ahead.first()
+        with self.ahead.my_turn():
             with clock.part("scoring"):
-                for (compositions, context), group in zip(proposal.groups(), realised, strict=True):
-                    found = self.environment.scorer.score(
+                scored = [
+                    self.environment.scorer.score(
                         compositions, group.outcomes, group.embeddings, context.weights, self.memory
                     )
-                    scored.append(found)
-            return [Scores(found.reward, found.include) for found in scored]
+                    for (compositions, context), group in zip(proposal.groups(), realised, strict=True)
+                ]
+            with clock.part("policy"):
+                scores = [
+                    Scores(f.reward, f.include, np.where(f.valid, group.outcomes.numbers(ABOVE), np.nan))
+                    for f, group in zip(scored, realised, strict=True)
+                ]
+                metrics = self.learner.update(proposal, scores)
+            if self.prior_learner is not None:
+                with clock.part("prior training"):
+                    metrics |= self.prior_learner.learn(realised, scored)
+            return self._store(step, proposal, realised, scored, metrics, clock)
 
-        began = time.perf_counter()
-        proposal, metrics = self.learner.step(step, score, left=left)
-        others = sum(spent for part, spent in clock.items() if part != "potential")  # it is in "relaxation"
-        clock["policy"] = time.perf_counter() - began - others
+    def _propose(self, left: int | None) -> None:
+        """As many steps as may be under way, while the budget lasts."""
+        while len(self.ahead.steps) < self.ahead.most:
+            remaining = None if left is None else left - self.ahead.structures
+            if remaining is not None and remaining <= 0:
+                return
+            with self.ahead.my_turn():
+                clock = Clock()
+                with clock.part("policy"):
+                    proposal = self.learner.rollout(self.next_step + len(self.ahead.steps), left=remaining)
+            self.ahead.add(proposal, clock)
 
+    def _realise(self, proposal: Proposal, clock: Clock) -> list[Realised]:
+        groups = [compositions for compositions, _ in proposal.groups()]
+        return self.environment.realiser(
+            groups,
+            step=proposal.step,
+            crystals=proposal.crystal_groups(),
+            visits=proposal.visit_groups(),
+            clock=clock,
+        )
+
+    def _store(
+        self,
+        step: int,
+        proposal: Proposal,
+        realised: list[Realised],
+        scored: list[GroupScores],
+        metrics: dict[str, float],
+        clock: Clock,
+    ) -> StepReport:
+        """One transaction of the ledger."""
         began = time.perf_counter()
         rows = self._rows(proposal, realised, scored)
         structures = self.structures + len(rows)
@@ -198,7 +285,8 @@ class Campaign:
             "seconds": dict(clock),
         }
         began = time.perf_counter()
-        self.ledger.commit_step(summary, rows, self.learner.state(), keep=keep)
+        trained = None if self.prior_learner is None else self.prior_learner.changed()
+        self.ledger.commit_step(summary, rows, self.learner.state(), keep=keep, prior=trained)
         self._commit_seconds = time.perf_counter() - began
         self.next_step, self.structures = step + 1, structures
         return StepReport(step, structures, rows, metrics, dict(clock))
@@ -238,25 +326,58 @@ class Campaign:
 
 
 def recall(ledger: Ledger, config: Config, checks: Checks) -> Memory:
-    """History and counts of a stored campaign, rebuilt from its valid candidates in sampling order."""
-    memory = Memory(history=History(cap=config.novelty.history_cap))
-    rows = list(ledger.rows(["formula", "relaxed"], where=candidates.c.valid.is_(True)))
-    embeddings = checks.embed(Crystals.concatenate(decode_crystal(row["relaxed"]) for row in rows), None)
-    for row, z in zip(rows, embeddings, strict=True):
-        memory.counts[row["formula"]] += 1
-        memory.history.append(row["formula"], z)
-    return memory
+    """Counts of a stored campaign's valid candidates; its history is read when a formula comes up again.
+
+    A million crystals are not decoded and embedded for the few formulas that do.
+    """
+    counts, cap = Counter(ledger.valid_formulas()), config.novelty.history_cap
+
+    def stored(formula: str) -> Sequence[NDArray[np.float64]]:
+        """Embeddings of a formula's last valid candidates that the ledger has."""
+        if not counts[formula]:
+            return ()
+        rows = ledger.last_relaxed(formula, cap)
+        return list(checks.embed(Crystals.concatenate(map(decode_crystal, rows)), None))
+
+    return Memory(history=History(cap=cap, recall=stored), counts=counts)
 
 
-def _fresh_learner(config: Config, environment: Environment, *, proposed: int = 0) -> Proposer:
+def _fresh_learner(
+    config: Config, environment: Environment, *, ledger: Ledger | None = None
+) -> Proposer[Any]:
+    """Who proposes at the beginning, or goes on from the candidates of a ledger and needs no other state."""
     source, start = config.policy.source, config.policy.start_from
     _tell_what_is_not_learned(config)
     if source == "screened":
-        return Screened(environment.limits, config, proposed)
+        return Screened(environment.limits, config, 0 if ledger is None else ledger.n_candidates)
+    if source == "adaptive":
+        return Adaptive.resume(environment.limits, config, () if ledger is None else _outcomes(ledger))
+    if source == "generator":
+        return Generating.start(config, environment.limits)
     if source != "policy":
         return Untrained(source, environment.limits, config)
     policy = load_policy(policy_file(start).read_bytes()) if start is not None else None
     return Learner.start(config, environment.limits, policy=policy)
+
+
+def _outcomes(ledger: Ledger) -> Iterator[tuple[str, float]]:
+    """Formula and energy above the hull of every candidate, as `Adaptive` heard them."""
+    for row in ledger.rows(["formula", "valid", "included", ABOVE]):
+        above = row[ABOVE] if row["valid"] and row[ABOVE] is not None else np.nan
+        yield row["formula"], above if row["included"] else np.inf
+
+
+def _elsewhere(config: Config, where: Mapping[str, Any]) -> Config:
+    """The config with its work done somewhere else; processors of another kind would give other numbers."""
+    run = config.run
+    if bool(where.get("gpus", run.gpus)) != bool(run.gpus):
+        kinds = ("GPUs", "CPUs") if run.gpus else ("CPUs", "GPUs")
+        raise InputError(
+            f"the campaign began on {kinds[0]}, and would go on on {kinds[1]}", "leave --gpus out"
+        )
+    if where.get("executor", "ray") != "ray":
+        where = {"address": None, "labels": {}, **where}
+    return config.model_copy(update={"run": run.model_copy(update=dict(where))})
 
 
 def _tell_what_is_not_learned(config: Config) -> None:
@@ -279,7 +400,8 @@ def _tell_what_is_not_learned(config: Config) -> None:
 
 def _changes(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """What differs between two identities, for people. Package versions are recorded, not compared."""
-    names = ("reference", "prior", "potential", "hull", "threads", "code")
+    names = ["reference", "prior", "potential", "hull", "threads", "code"]
+    names += [name for name in ("second potential", "second hull") if name in now]
     return [
         f"{name} was {_short(then[name])}, is {_short(now[name])}"
         for name in names

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -24,18 +24,19 @@ from anchor.hull.alex_mp import AlexMPHull
 from anchor.hull.belief import load_depths
 from anchor.hull.competition import above_with_all, counting_hulls
 from anchor.hull.references import PotentialHull
-from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS, STABLE_BELOW
+from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS, EACH, STABLE_BELOW
 from anchor.outcomes.rows import each_hull
 from anchor.reward.novelty import reference_novelty
-from anchor.search.campaign import Campaign
 from anchor.search.ledger import Ledger, decode_crystal, encode_crystal
 from anchor.search.tables import candidates
+
+if TYPE_CHECKING:
+    from anchor.search.campaign import Campaign  # imports torch, which readers of finds do not need
 
 FROM_JUDGE = (
     "relaxation", "energy_ev", "formation_energy_ev_per_atom", ABOVE, "bonds_ok", "valid",
 )  # fmt: skip
 """Columns of a find that the judge fills."""
-EACH = "energy_above_each_hull_ev_per_atom"
 VERIFIED = 3
 """Level that a search's best finds are attacked up to, and from which on a find counts as verified: hulls and
 lists, other structures of the composition, other potentials (`anchor.verify`)."""
@@ -99,14 +100,18 @@ def verified(rows: Sequence[dict[str, Any]], verdicts: Sequence[dict[str, Any]])
     """Finds with what attacks on them said, best first.
 
     Adds `level`, the highest that each passed (0: it failed the first, None: it was not attacked), `why` it
-    failed the next ('': not tried), and `survived`, what the last level that it passed said. A lower crystal
-    that an attack found takes the find's place, with its columns.
+    failed the next ('': not tried), `survived`, what the last level that it passed said, and `verdicts`, all
+    that were given on it. A lower crystal that an attack found takes the find's place, with its columns.
     """
+    given: dict[int, list[dict[str, Any]]] = {}
+    for verdict in verdicts:
+        given.setdefault(verdict["candidate"], []).append(verdict)
     found = []
     for row in rows:
         new = {**row, "level": None, "why": "", "survived": ""}
         origin = decode_crystal(row["crystal"]).hash
-        mine = [v for v in verdicts if v["candidate"] == row["candidate"] and v["origin"] == origin]
+        mine = [v for v in given.get(row["candidate"], ()) if v["origin"] == origin]
+        new["verdicts"] = mine
         for verdict in mine:  # in the order of levels
             if not verdict["passed"]:
                 new |= {"level": new["level"] or 0, "why": verdict["reason"]}

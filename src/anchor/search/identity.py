@@ -9,10 +9,10 @@ from pathlib import Path
 import anchor
 
 DECIDES = (
-    "arrays.py", "chemistry", "config.py", "crystals", "executors", "gates", "hull", "matching", "models",
-    "outcomes", "policy", "potentials", "priors", "random.py", "reference", "relax", "reward",
-    "screening", "search/campaign.py", "search/environment.py", "search/realise.py", "search/screened.py",
-    "weights.py",
+    "arrays.py", "chemistry", "config.py", "crystals", "executors", "gates", "generators", "hull", "matching",
+    "models", "outcomes", "policy", "potentials", "priors", "random.py", "reference", "relax", "reward",
+    "screening", "search/adaptive.py", "search/ahead.py", "search/campaign.py", "search/environment.py",
+    "search/prior_learner.py", "search/realise.py", "search/screened.py", "weights.py",
 )  # fmt: skip
 """Files and folders that a candidate's numbers go through. A new page, report or command is none of them."""
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import sqlalchemy as sa
@@ -34,6 +35,8 @@ from anchor.search.tables import campaign, candidates, finds, metadata, states, 
 SCHEMA_VERSION = 2
 IDENTITY = ("anchor", "code", "reference", "prior", "potential", "hull", "threads")
 """What every ledger says of the parts it was made with."""
+PRIOR = "prior"
+"""Name of the latest state of a prior that rewards train, among the states of the policy."""
 APPLICATION_ID = 0x414E4352  # "ANCR" in a SQLite header: tells our files from anybody else's
 RECOVER = "bring back a copy; of a damaged SQLite file, 'sqlite3 FILE .recover' saves what is left"
 EXAMPLE_URL = "for example postgresql://user@host/database"
@@ -66,8 +69,9 @@ def encode_crystal(crystal: Crystals) -> bytes:
     return head + crystal.lattice.astype("<f8").tobytes() + crystal.frac.astype("<f8").tobytes()
 
 
-def decode_crystal(content: bytes) -> Crystals:
+def decode_crystal(content: bytes | None) -> Crystals:
     """Inverse of `encode_crystal`."""
+    content = content or b""
     n = content[0] if content else 0
     if not n or len(content) != 1 + n + 8 * (9 + 3 * n):
         raise AnchorError(f"a crystal in the ledger is damaged: {len(content)} bytes for {n} atoms", RECOVER)
@@ -148,6 +152,8 @@ class Ledger:
         if path is not None and not path.is_file():
             raise InputError(f"there is no ledger at '{path}'", "start one with: anchor search --out FOLDER")
         name = str(path or url)  # a URL without its password
+        if path is not None and _only_readable(path):
+            url = url.set(database=f"file:{quote(str(path))}", query={"immutable": "1", "uri": "true"})
         ledger = cls(url, path)
         try:
             with ledger._engine.connect() as connection:
@@ -175,6 +181,11 @@ class Ledger:
             with closing(sqlite3.connect(self._path)) as connection:
                 connection.execute(f"PRAGMA journal_mode={journal}")
 
+    @property
+    def is_current(self) -> bool:
+        """Whether its tables are those of this version."""
+        return self.version == SCHEMA_VERSION
+
     def require_current(self) -> None:
         """Refuse to write into a ledger of an older schema."""
         if self.version != SCHEMA_VERSION:
@@ -187,9 +198,20 @@ class Ledger:
     # Writing
 
     def commit_step(
-        self, step: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], state: bytes, *, keep: bool
+        self,
+        step: Mapping[str, Any],
+        rows: Sequence[Mapping[str, Any]],
+        state: bytes,
+        *,
+        keep: bool,
+        prior: bytes | None = None,
     ) -> None:
-        """Store one step: its candidates, its summary and the state to go on from, all or nothing."""
+        """Store one step: its candidates, its summary and the state to go on from, all or nothing.
+
+        Args:
+            keep: Keep the state under the step's number, too.
+            prior: State of a prior that was trained in this step.
+        """
         self.require_current()
         latest = {"step": step["step"], "content": state}
         with self._transaction() as connection:
@@ -203,6 +225,9 @@ class Ledger:
             connection.execute(steps.insert(), dict(step))
             connection.execute(states.delete().where(states.c.name == "latest"))
             connection.execute(states.insert(), {"name": "latest", **latest})
+            if prior is not None:
+                connection.execute(states.delete().where(states.c.name == PRIOR))
+                connection.execute(states.insert(), {"name": PRIOR, "step": step["step"], "content": prior})
             if keep:
                 connection.execute(states.insert(), {"name": str(step["step"]), **latest})
 
@@ -277,12 +302,14 @@ class Ledger:
         return self._scalar(sa.select(sa.func.count()).select_from(candidates))
 
     def state(self, name: str = "latest") -> bytes | None:
-        """Policy and optimiser as stored, None before the first step."""
+        """Policy and optimiser as stored, or those of the prior (`PRIOR`); None where there is none yet."""
         return self._scalar(sa.select(states.c.content).where(states.c.name == name), optional=True)
 
     def state_names(self) -> list[str]:
+        """Of the states of the policy."""
+        policies = sa.select(states.c.name).where(states.c.name != PRIOR).order_by(states.c.step)
         with self._reading() as connection:
-            names = connection.execute(sa.select(states.c.name).order_by(states.c.step)).scalars()
+            names = connection.execute(policies).scalars()
             return sorted(names, key=lambda name: name == "latest")  # kept ones by step, then the latest
 
     def step_rows(self) -> list[dict[str, Any]]:
@@ -292,16 +319,49 @@ class Ledger:
             return [_checked_step(dict(row)) for row in rows]
 
     def rows(
-        self, columns: Sequence[str] | None = None, where: sa.ColumnElement[bool] | None = None
+        self,
+        columns: Sequence[str] | None = None,
+        where: sa.ColumnElement[bool] | None = None,
+        *,
+        order: Sequence[sa.ColumnElement[Any]] = (),
+        limit: int | None = None,
+        offset: int = 0,
     ) -> Iterator[dict[str, Any]]:
-        """Candidates in sampling order, all columns or the named ones."""
+        """Candidates in sampling order, all columns or the named ones.
+
+        Args:
+            columns: Names.
+            where: Only those.
+            order: Before the sampling order.
+            limit, offset: At most so many, after so many.
+        """
         names = list(columns or candidates.c.keys())
-        query = sa.select(*self._select(candidates, names)).order_by(candidates.c.id)
+        query = sa.select(*self._select(candidates, names)).order_by(*order, candidates.c.id)
         if where is not None:
             query = query.where(where)
+        if limit is not None:
+            query = query.limit(limit).offset(offset)
         with self._reading() as connection:
             for row in connection.execution_options(yield_per=1000).execute(query).mappings():
                 yield self._renewed(dict(row), names)
+
+    def count(self, where: sa.ColumnElement[bool]) -> int:
+        """How many candidates there are of a kind."""
+        return self._scalar(sa.select(sa.func.count()).select_from(candidates).where(where))
+
+    def valid_formulas(self) -> dict[str, int]:
+        """How many valid candidates each formula has."""
+        query = sa.select(candidates.c.formula, sa.func.count()).where(candidates.c.valid.is_(True))
+        with self._reading() as connection:
+            found = connection.execute(query.group_by(candidates.c.formula))
+            return {row[0]: row[1] for row in found}
+
+    def last_relaxed(self, formula: str, n: int) -> list[bytes]:
+        """The last n relaxed crystals of a formula's valid candidates, encoded, in sampling order."""
+        query = sa.select(candidates.c.relaxed).where(candidates.c.formula == formula)
+        query = query.where(candidates.c.valid.is_(True)).order_by(candidates.c.id.desc()).limit(n)
+        with self._reading() as connection:
+            return list(connection.execute(query).scalars())[::-1]
 
     def find_rows(self, *, known: bool = False) -> list[dict[str, Any]]:
         """Refined finds with their candidates' columns, lowest energy above the hull first.
@@ -332,6 +392,14 @@ class Ledger:
                 return []
             query = sa.select(verdicts).order_by(verdicts.c.candidate, verdicts.c.level)
             return [dict(row) for row in connection.execute(query).mappings()]
+
+    @property
+    def n_verdicts(self) -> int:
+        """Attacks on finds that are stored."""
+        with self._reading() as connection:
+            if not sa.inspect(connection).has_table(verdicts.name):
+                return 0
+            return connection.execute(sa.select(sa.func.count()).select_from(verdicts)).scalar_one()
 
     def _select(self, table: sa.Table, names: Sequence[str]) -> Sequence[sa.ColumnElement[Any]]:
         """Columns to ask a table of this ledger's schema for."""
@@ -383,6 +451,16 @@ def _url(location: str | Path) -> tuple[sa.URL, Path | None]:
     if path.is_dir() or not path.suffix:
         path = path / "ledger.db"
     return sa.URL.create("sqlite", database=str(path)), path
+
+
+def _only_readable(path: Path) -> bool:
+    """Whether a ledger lies where nothing can be written: SQLite's log needs a file beside it, unless told.
+
+    One whose log has not been written back can be read by a process that may write only.
+    """
+    log = path.with_name(path.name + "-wal")
+    unwritten = log.is_file() and log.stat().st_size > 0
+    return not os.access(path.parent, os.W_OK) and not unwritten
 
 
 def _engine(url: sa.URL, path: Path | None) -> sa.Engine:

@@ -23,6 +23,8 @@ from anchor.chemistry.composition import Compositions
 from anchor.chemistry.elements import VOCABULARY
 from anchor.config import ActionSpace, Config, load_config
 from anchor.errors import InputError, Notice
+from anchor.generators.generator import Generator, load_generator
+from anchor.generators.learner import generator_in
 from anchor.hull.references import load_hull
 from anchor.paths import BUNDLED
 from anchor.policy.constraints import Limits
@@ -145,8 +147,27 @@ def policy_of(ledger: Ledger, *, name: str = "campaign") -> TrainedPolicy:
             "it has not finished a step, or it drew from an untrained source",
         )
     config = Config.from_ledger(ledger.config)
+    if config.policy.source == "generator":
+        raise InputError(f"the campaign '{name}' has a generator, not a policy", f"name it generator:{name}")
     elements: Sequence[str] = ledger.identity.get("elements") or searched_elements(config)
     return TrainedPolicy(name, load_policy(state), config, tuple(elements))
+
+
+def generator_of(text: str) -> Generator:
+    """A generator by name or file, or of a campaign: its latest, or the one kept after a step (FOLDER:49)."""
+    place, _, name = text.rpartition(":")
+    if not place or not name.isdigit():
+        place, name = text, "latest"
+    if not (Path(place) / "ledger.db").is_file():
+        return load_generator(text)
+    ledger = Ledger.open(place)
+    config, state = Config.from_ledger(ledger.config), ledger.state(name)
+    if config.policy.source != "generator":
+        raise InputError(f"the campaign '{place}' has no generator", "it drew from another source")
+    if state is None:
+        kept = ", ".join(ledger.state_names())
+        raise InputError(f"the campaign '{place}' keeps no generator of step {name}", f"it keeps: {kept}")
+    return generator_in(state, config)
 
 
 def searched_elements(config: Config) -> tuple[str, ...]:

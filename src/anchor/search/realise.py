@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -18,6 +18,8 @@ from anchor.config import Prior as PriorSettings
 from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError
 from anchor.gates.paper import NOT_NEUTRAL, check_charges
+from anchor.models.ddpo import Way
+from anchor.models.finished import usable_cells
 from anchor.outcomes.contest import Contest
 from anchor.outcomes.judge import FAILED, NOT_SCORED, Judge
 from anchor.outcomes.table import Outcomes
@@ -34,21 +36,28 @@ class Realised:
         outcomes: A row per composition; its crystals are the relaxed ones.  # G rows, m crystals
         generated: The crystals as they were made.  # m
         embeddings: RDF embeddings of the relaxed crystals.  # [m, n_bins]
+        ways: How the prior sampled, owned by rows, where it records that; of all crystals that were made.
     """
 
     outcomes: Outcomes
     generated: Crystals
     embeddings: NDArray[np.float64]
+    ways: Sequence[Way] = ()
 
     def keep_crystals(self, where: NDArray[np.bool_]) -> Realised:
         """The same rows; crystals only where `where` is true.  # [G] bool"""
         kept = np.flatnonzero(where[self.outcomes.at])
-        return Realised(self.outcomes.keep_crystals(where), self.generated[kept], self.embeddings[kept])
+        return replace(
+            self,
+            outcomes=self.outcomes.keep_crystals(where),
+            generated=self.generated[kept],
+            embeddings=self.embeddings[kept],
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Realiser:
-    """What the policy acts on: a prior and a judge. Neither ever learns from a reward."""
+    """What the policy acts on: a prior and a judge. Neither learns from a reward here."""
 
     prior: Prior
     judge: Judge
@@ -79,22 +88,23 @@ class Realiser:
         clock = Clock() if clock is None else clock
         asked = [self._before(compositions) for compositions in groups]
         starts: list[Contest | None] = [None] * len(asked)
+        ways: list[Sequence[Way]] = [()] * len(asked)
         for group, (compositions, table) in enumerate(zip(groups, asked, strict=True)):
             rows = np.flatnonzero(table["status"] == DRAWN)
             if crystals is not None:
-                asked[group] = table.with_crystals(crystals[group][rows], rows)
+                asked[group] = _brought(table, crystals[group], rows)
             else:
                 stream = ("structure", step, first + group)
                 before = None if visits is None else visits[group][rows]
                 made = self._made(table, compositions[rows], rows, stream, before, clock)
-                asked[group], starts[group] = made
+                asked[group], starts[group], ways[group] = made
         begin = zip(asked, starts, strict=True)
         relaxed = self.judge.relaxed(
             [table.crystals if start is None else start.crystals for table, start in begin], clock=clock
         )
         self._refuse_if_nothing_works(relaxed)
         found = []
-        for table, start, judged in zip(asked, starts, relaxed, strict=True):
+        for table, start, how, judged in zip(asked, starts, ways, relaxed, strict=True):
             if start is not None:
                 spent = judged["evaluations"].filled(0) + start.evaluations
                 judged = judged.with_columns(evaluations=spent)
@@ -103,7 +113,7 @@ class Realiser:
                 assert self.judge.checks is not None, "a campaign's judge has a gate"
                 checked, embeddings = self.judge.checks(placed)
             outcomes = checked.spread(table.at, table.n).onto(table)
-            found.append(Realised(outcomes, table.crystals, embeddings))
+            found.append(Realised(outcomes, table.crystals, embeddings, how))
         return found
 
     def _before(self, compositions: Compositions) -> Outcomes:
@@ -143,8 +153,8 @@ class Realiser:
         stream: tuple[str | int, ...],
         visits: NDArray[np.int64] | None,
         clock: Clock,
-    ) -> tuple[Outcomes, Contest | None]:
-        """The table with a crystal of the prior in each of the rows, and how it was chosen among several.
+    ) -> tuple[Outcomes, Contest | None, Sequence[Way]]:
+        """The table with a crystal of the prior in each of the rows, how it was chosen, how all were sampled.
 
         Where the prior has none, that is a failure.
         """
@@ -173,7 +183,8 @@ class Realiser:
             if (row := rows[request // n]) not in at:
                 status[row], reason[row] = FAILED, why
         table = table.with_columns(status=status, reason=reason).with_crystals(made.crystals[chosen], at)
-        return table.with_crystal_columns(made_by=[made.made_by[i] for i in chosen]), contest
+        table = table.with_crystal_columns(made_by=[made.made_by[i] for i in chosen])
+        return table, contest, [way.owned_by(np.repeat(rows, n)) for way in made.ways]
 
     def _refuse_if_nothing_works(self, groups: Sequence[Outcomes]) -> None:
         """A fault of the machine, not of the crystals: the potential failed for every single one."""
@@ -186,6 +197,16 @@ class Realiser:
                     f"see: anchor potentials check {self.judge.potential.name}; "
                     "the campaign can be resumed afterwards",
                 )
+
+
+def _brought(table: Outcomes, crystals: Crystals, rows: NDArray[np.int64]) -> Outcomes:
+    """The table with the crystals that were proposed for these rows; without a usable cell, a failure."""
+    usable = usable_cells(crystals)
+    broken = rows[~usable[rows]]
+    status, reason = table["status"].copy(), table["reason"].copy()
+    status[broken], reason[broken] = FAILED, "it was proposed without a usable cell"
+    kept = rows[usable[rows]]
+    return table.with_columns(status=status, reason=reason).with_crystals(crystals[kept], kept)
 
 
 def n_candidates(prior: Prior, settings: PriorSettings) -> int:

@@ -95,7 +95,7 @@ candidates = sa.Table(
 states = sa.Table(
     "states",
     metadata,
-    sa.Column("name", sa.String, primary_key=True, comment="'latest', or the step it was kept at"),
+    sa.Column("name", sa.String, primary_key=True, comment="'latest', the step it was kept at, or 'prior'"),
     sa.Column("step", sa.Integer, nullable=False),
     sa.Column("content", sa.LargeBinary, nullable=False, comment="safetensors: policy and optimiser"),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
@@ -15,6 +15,7 @@ from anchor.evaluate.outputs import FinishedEvaluation
 from anchor.evaluate.registry import load_protocol
 from anchor.evaluate.run import evaluate
 from anchor.evaluate.sources import find_source
+from anchor.executors import ANYWHERE, Workplace
 from anchor.hull.references import load_hull
 from anchor.paths import alone
 from anchor.priors import load_prior
@@ -77,7 +78,7 @@ class Results:
         return FinishedEvaluation.load(folder) if (folder / "summary.json").is_file() else None
 
 
-def run_study(study: Study, results: Results, *, workers: int | None = None, say: Say = print) -> None:
+def run_study(study: Study, results: Results, *, where: Workplace = ANYWHERE, say: Say = print) -> None:
     """Make what is missing of a study, one cell after the other; killed, the next call goes on."""
     results.folder.mkdir(parents=True, exist_ok=True)
     rows = study.made
@@ -85,22 +86,22 @@ def run_study(study: Study, results: Results, *, workers: int | None = None, say
         assert row.cell is not None
         began = time.monotonic()
         if isinstance(row.cell, Searched):
-            search(row.cell, results, workers=workers)
+            search(row.cell, results, where=where)
         if study.evaluated:
-            judge(row.cell, row.judging, results, workers=workers)
+            judge(row.cell, row.judging, results, where=where)
         say(f"{study.name} {number}/{len(rows)}: {row.label}, {time.monotonic() - began:.0f} s")
 
 
-def search(cell: Searched, results: Results, *, workers: int | None = None) -> Path:
+def search(cell: Searched, results: Results, *, where: Workplace = ANYWHERE) -> Path:
     """The finished campaign of a cell."""
     folder = results.search_folder(cell)
     if results.searched(cell):
         return folder
     config = results.scale.config(cell.settings)
-    config = config.model_copy(update={"run": config.run.model_copy(update={"workers": workers})})
+    config = config.model_copy(update={"run": config.run.model_copy(update=asdict(where))})
     with _same_threads(), alone(folder / "lock", f"searching in {folder}"):
         if (folder / "ledger.db").is_file():
-            campaign = Campaign.resume(folder)
+            campaign = Campaign.resume(folder, where=asdict(where))
         else:
             campaign = Campaign.start(config, folder)
         campaign.run(results.scale.structures)
@@ -108,7 +109,7 @@ def search(cell: Searched, results: Results, *, workers: int | None = None) -> P
 
 
 def judge(
-    cell: Cell, judging: Judging, results: Results, *, workers: int | None = None
+    cell: Cell, judging: Judging, results: Results, *, where: Workplace = ANYWHERE
 ) -> FinishedEvaluation:
     """The finished evaluation of a cell."""
     folder = results.evaluation_folder(cell, judging)
@@ -118,16 +119,16 @@ def judge(
     # a relaxation belongs to the potential that the scale names; other protocols bring their own
     own = {"potential": scale.potential} if judging.protocol == "internal" else {}
     protocol = load_protocol(judging.protocol, **own, **dict(judging.options))
-    protocol.workers = workers
+    protocol.where = where
     n: int | None
     if judging == judging.base:
-        where = str(results.search_folder(cell)) if isinstance(cell, Searched) else cell.source
+        given = str(results.search_folder(cell)) if isinstance(cell, Searched) else cell.source
         elements = VOCABULARY if scale.exact else load_hull(scale.potential).searchable_elements
-        chosen = [where]
+        chosen = [given]
         source = find_source(chosen, elements=elements if isinstance(cell, Given) else None)
         prior, n = load_prior(judging.prior), scale.n
     else:  # the same crystals, judged in another way
-        earlier = judge(cell, judging.base, results, workers=workers)
+        earlier = judge(cell, judging.base, results, where=where)
         source, prior, n = find_source([str(earlier.folder)]), None, None
     with _same_threads():
         return evaluate(

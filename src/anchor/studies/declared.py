@@ -21,8 +21,8 @@ from anchor.studies.paper_rows import BASE_MODEL, EXPLORATION, GATE, INVALID_PEN
 
 FULL = Searched()
 GENERATOR = "needs a joint generator"
-TUNED = "needs a prior trained on a search's structures"
-TRAINED_PRIOR = "needs a prior that learns from rewards"
+TUNED = "needs a prior trained on a search's structures (anchor distill)"
+TRAINED_PRIOR = "needs a prior that learns from rewards (anchor search --prior-train)"
 PRIORS = ("templates-all", "wyckoff", "crystalite", "omatg", "kldm")
 IN_PAPER = {
     "kldm": "Trained on KLDM",

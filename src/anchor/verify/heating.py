@@ -18,6 +18,7 @@ from anchor.crystals.crystals import Crystals
 from anchor.matching.uniqueness import first_structures
 from anchor.outcomes.columns import ENERGY
 from anchor.outcomes.judge import Relaxing
+from anchor.potentials.base import Potential
 from anchor.potentials.state import to_state
 from anchor.random import torch_generator
 from anchor.verify.claims import Context
@@ -83,7 +84,9 @@ class Heating:
             stream: Names of the random numbers.
         """
         cold = Crystals.from_atoms(crystal.to_atoms()[0].repeat(multiples(crystal.lattice[0])))
-        hot, rms = self._run(cold, context, stream)
+        relaxer = context.judge.relaxer
+        (ended,) = relaxer.executor.results(heat, [(self, cold, context.seed, stream)], state=relaxer.state)
+        hot, rms = ended
         if not np.isfinite(rms):
             return Heated(float("inf"), None, matches=False, stays=False)
         (table,) = replace(context.judge, relaxing=QUENCH).relaxed([hot])
@@ -93,14 +96,15 @@ class Heating:
         matches = bool(first_structures(Crystals.concatenate([crystal, table.crystals]))[1] == 0)
         return Heated(rms, gain, matches, matches or gain < self.negligible)
 
-    def _run(self, cold: Crystals, context: Context, stream: tuple[str | int, ...]) -> tuple[Crystals, float]:
+    def run(
+        self, cold: Crystals, potential: Potential, seed: int, stream: tuple[str | int, ...]
+    ) -> tuple[Crystals, float]:
         """The crystal at the end and the displacement of its atoms, Å."""
-        potential = context.potential
         state = to_state(cold, device=potential.device)
         step = self.femtoseconds / (2 if HYDROGEN in cold.numbers else 1)
         steps = round(1000 * self.picoseconds / step)
         number = lambda value: torch.tensor(value, dtype=state.dtype, device=state.device)  # noqa: E731
-        seeds = torch_generator(context.seed, *stream)
+        seeds = torch_generator(seed, *stream)
         begin, advance = nvt_langevin(
             potential,
             dt=number(step / 1000 * MetalUnits.time),
@@ -128,3 +132,11 @@ class Heating:
         cart = (frac - np.rint(frac)) @ lattice
         cart -= cart.mean(axis=0)
         return float((cart**2).sum(axis=1).mean())
+
+
+def heat(
+    potential: Potential, task: tuple[Heating, Crystals, int, tuple[str | int, ...]]
+) -> tuple[Crystals, float]:
+    """`Heating.run` wherever the work is done."""
+    heating, cold, seed, stream = task
+    return heating.run(cold, potential, seed, stream)

@@ -16,11 +16,11 @@ from anchor.formats import load
 from anchor.hull.belief import load_depths
 from anchor.hull.competition import counting_hulls
 from anchor.hull.references import PotentialHull, load_hull
-from anchor.outcomes.columns import ABOVE, METASTABLE_BELOW, STABLE_BELOW
+from anchor.outcomes.columns import ABOVE, EACH, METASTABLE_BELOW, STABLE_BELOW
 from anchor.outcomes.judge import Judge
 from anchor.outcomes.tally import TALLY_COLUMNS, Tally
 from anchor.reference.reference import Reference, load_reference
-from anchor.search.finds import EACH, competitors
+from anchor.search.finds import competitors
 from anchor.search.ledger import Ledger, decode_crystal
 from anchor.verify.claims import Claim, Competition, Context, claimed_limit
 from anchor.verify.loading import RELAXING, load_judge
@@ -73,22 +73,30 @@ def campaign_context(
 
 
 def files_context(files: Sequence[Path], executor: Executor, *, potential: str, seed: int) -> Context:
-    """Claims made by the crystals of files: each is relaxed first, and claims what it reaches."""
-    judge = load_judge(potential, executor)
-    hull, reference = load_hull(judge.potential), load_reference()
-    claims = []
+    """Claims made by the crystals of files, see `crystals_context`."""
+    crystals, names = [], []
     for path in files:
         found = load(path)
-        names = found.ids if len(found.crystals) > 1 else [path.stem]
-        for name, crystal in zip(names, found.crystals, strict=True):
-            if crystal.n_atoms > MOST_ATOMS:
-                raise InputError(f"{name} has {crystal.n_atoms} atoms", f"at most {MOST_ATOMS} are verified")
-            label = name if len(found.crystals) == 1 else f"{path.stem}-{name}"
-            claims.append(raw_claim(label, crystal, reference))
-    repeated = {claim.id for claim in claims if sum(other.id == claim.id for other in claims) > 1}
+        one = len(found.crystals) == 1
+        names += [path.stem] if one else [f"{path.stem}-{name}" for name in found.ids]
+        crystals.append(found.crystals)
+    repeated = {name for name in names if names.count(name) > 1}
     if repeated:
         raise InputError(f"two crystals are named {', '.join(sorted(repeated))}", "rename one of the files")
-    return Context(judge, hull, reference, executor, claims=tuple(claims), prior_names=PRIORS, seed=seed)
+    return crystals_context(Crystals.concatenate(crystals), names, executor, potential=potential, seed=seed)
+
+
+def crystals_context(
+    crystals: Crystals, names: Sequence[str], executor: Executor, *, potential: str, seed: int
+) -> Context:
+    """Claims made by crystals: each is relaxed first, and claims what it reaches."""
+    for name, n_atoms in zip(names, crystals.counts.tolist(), strict=True):
+        if n_atoms > MOST_ATOMS:
+            raise InputError(f"{name} has {n_atoms} atoms", f"at most {MOST_ATOMS} are verified")
+    judge = load_judge(potential, executor)
+    hull, reference = load_hull(judge.potential), load_reference()
+    claims = tuple(raw_claim(n, crystal, reference) for n, crystal in zip(names, crystals, strict=True))
+    return Context(judge, hull, reference, executor, claims=claims, prior_names=PRIORS, seed=seed)
 
 
 def raw_claim(name: str, crystal: Crystals, reference: Reference) -> Claim:

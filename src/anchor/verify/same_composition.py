@@ -25,7 +25,7 @@ from anchor.outcomes.columns import ENERGY
 from anchor.outcomes.judge import Judge
 from anchor.priors.base import Prior
 from anchor.random import generator
-from anchor.relax.parallel import Relaxer, load_again
+from anchor.relax.parallel import Relaxer, copy_of, load_again
 from anchor.verify.claims import Claim, Context, Verdict
 from anchor.verify.loading import RELAXING, load_priors
 from anchor.verify.oracle import oracle
@@ -98,10 +98,10 @@ class SameComposition:
 
     def attack(self, claims: Sequence[Claim], context: Context) -> list[Verdict]:
         potential = context.potential
-        dtype = str(potential.dtype).removeprefix("torch.")
         names = tuple(context.priors)
         here = Maker(Judge(Relaxer(potential), None, RELAXING), context.priors)
-        state = State(load_maker, (potential.name, potential.checkpoint_hash, dtype, names), here=here)
+        copy = copy_of(potential, gpu=context.executor.gpus > 0)
+        state = State(load_maker, (copy, names), here=here)
         tasks = [(claim.crystal, context.seed, claim.hash) for claim in claims]
         found = context.executor.results(lowest, tasks, state=state)
         return [self._verdict(claim, one, context) for claim, one in zip(claims, found, strict=True)]
@@ -138,9 +138,9 @@ class SameComposition:
         )
 
 
-def load_maker(potential: str, checkpoint: str, dtype: str, priors: tuple[str, ...]) -> Maker:
+def load_maker(potential: tuple[str, str, str, str], priors: tuple[str, ...]) -> Maker:
     """A worker's own copy of what it needs."""
-    judge = Judge(Relaxer(load_again(potential, checkpoint, dtype)), None, RELAXING)
+    judge = Judge(Relaxer(load_again(*potential)), None, RELAXING)
     return Maker(judge, load_priors(priors))
 
 

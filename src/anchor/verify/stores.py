@@ -11,9 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from anchor.crystals.crystals import Crystals
-from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS, ENERGY, FORMATION
+from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS, EACH, ENERGY, FORMATION
 from anchor.reading import read_json
-from anchor.search.finds import EACH
 from anchor.search.ledger import Ledger, decode_crystal, encode_crystal
 from anchor.verify.claims import Claim, Context, Verdict
 from anchor.verify.oracle import gather
@@ -28,6 +27,16 @@ class Store(Protocol):
 
     def put(self, made: Sequence[tuple[str, str, Verdict]], context: Context) -> None:
         """Keep verdicts, each with its key and the hash of the crystal that claimed first."""
+
+
+class NoStore:
+    """Keeps nothing: every verdict is made anew."""
+
+    def get(self, claim: Claim, level: int, key: str) -> Verdict | None:  # noqa: ARG002
+        return None
+
+    def put(self, made: Sequence[tuple[str, str, Verdict]], context: Context) -> None:
+        pass
 
 
 class LedgerStore:

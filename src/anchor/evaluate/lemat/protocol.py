@@ -11,6 +11,7 @@ footer says what did. See docs/evaluation.md for what differs from the original,
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from importlib.metadata import version
 from math import nan
@@ -36,7 +37,7 @@ from anchor.evaluate.lemat.diversity import (
 )
 from anchor.evaluate.lemat.hulls import NAMES, TableHull, hull_status, load_table_hull
 from anchor.evaluate.protocol import Mean, Metric, Protocol, Rate
-from anchor.executors import Processes
+from anchor.executors import Executor
 from anchor.gates.lemat import LematGate, space_group_number
 from anchor.hull.energies import single_point_chunks
 from anchor.hull.references import Kind, PotentialHull, load_hull
@@ -156,9 +157,14 @@ class LematProtocol(Protocol):
         self.hull_name, self.device = hull, device
         self.max_steps, self.fmax, self.as_published = max_steps, fmax, as_published
         self.least_potentials = 1 if as_published else min(2, len(self.names))
-        self.pool = Processes(seconds=pair_seconds)
-        self.gate = LematGate(as_published=as_published, pool=self.pool)
+        self.pair_seconds = pair_seconds
+        self.gate = LematGate(as_published=as_published)
         self.matcher = StructureMatcher(ltol=LENGTH_TOLERANCE)
+
+    @cached_property
+    def pool(self) -> Executor:
+        """For pymatgen's work on single structures."""
+        return self.watched(self.pair_seconds)
 
     @cached_property
     def potentials(self) -> dict[str, Potential]:
@@ -222,7 +228,7 @@ class LematProtocol(Protocol):
 
     def _validated(self, table: Outcomes) -> Outcomes:
         """Crystals of valid rows only, with the columns of diversity and supply risk."""
-        checks = self.gate.check(table.crystals)
+        checks = replace(self.gate, pool=self.pool).check(table.crystals)
         table = table.with_crystal_columns(
             valid=[check.valid for check in checks],
             charge_ok=[check.charge_ok for check in checks],

@@ -23,7 +23,7 @@ from anchor.crystals.distances import minimum_image_distances
 from anchor.errors import InputError, MissingDependencyError, nearest
 from anchor.evaluate.mattergen.official import official_metrics
 from anchor.evaluate.protocol import Mean, Metric, Protocol, Rate
-from anchor.executors import Processes
+from anchor.executors import Executor
 from anchor.gates.smact import SmactGate
 from anchor.hull.alex_mp import AlexMPHull, phases_from_file
 from anchor.hull.references import Kind, PotentialHull, load_hull
@@ -147,12 +147,17 @@ class MatterGenProtocol(Protocol):
         self.as_published = as_published
         self.gate = SmactGate(as_published)
         self.matcher = DisorderedMatcher()
-        self.pool = Processes(seconds=pair_seconds)
+        self.pair_seconds = pair_seconds
 
     @property
     def label(self) -> str:
         """'mattergen' with its own reference, 'mattergen-on-OQMD' with the bundled one."""
         return "mattergen-on-OQMD" if self.alex_mp is None else "mattergen"
+
+    @cached_property
+    def pool(self) -> Executor:
+        """For comparisons of two structures."""
+        return self.watched(self.pair_seconds)
 
     @cached_property
     def potential(self) -> Potential:

@@ -6,16 +6,11 @@ import csv
 import io
 from pathlib import Path
 
-import numpy as np
-
-from anchor.crystals.crystals import Crystals
-from anchor.errors import AnchorError, InputError
-from anchor.formats import write
-from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS, ENERGY, FIELD_NAMES, FORMATION, above
+from anchor.errors import AnchorError
+from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS, ENERGY, FORMATION, above
 from anchor.search.finds import Finds
 from anchor.search.ledger import Ledger, decode_crystal
 from anchor.search.loggers import METRICS, jsonl_logger
-from anchor.search.tables import candidates
 from anchor.writing import OwnFiles, safe_name
 
 FIND_COLUMNS = (
@@ -23,44 +18,6 @@ FIND_COLUMNS = (
     ABOVE_WITH_FINDS, FORMATION, ENERGY, "novelty_reference", "bonds_ok", "relaxation", "suspicious",
     "depth_percentile", "thin", "phases_known", "holes", "known_in", "space_group_known",
 )  # fmt: skip
-
-
-def export(
-    ledger: Ledger, path: Path, *, which: str = "finds", most: float | None = None, overwrite: bool = False
-) -> int:
-    """Write crystals with their energies; the format follows from the path. Returns how many.
-
-    Args:
-        ledger: Of the campaign.
-        path: .extxyz, .db (ASE), .json, .parquet, .csv (CDVAE's columns), .zip or a folder of CIFs.
-        which: "finds" (relaxed with the cell free) or "valid" (every valid candidate of the ledger).
-        most: Leave out what is more than this above the hull, eV/atom.
-        overwrite: Replace a file that exists.
-    """
-    if which == "finds":
-        found = Finds.read(ledger)
-        rows = [{**row, "relaxed": row["crystal"]} for row in (*found.finds, *found.suspicious)]
-    elif which == "valid":
-        rows = list(ledger.rows(where=candidates.c.valid.is_(True)))
-    else:
-        raise InputError(f"'{which}' is not a set of crystals", "choose finds or valid")
-    if most is not None and np.isnan(most):
-        raise InputError("--most nan leaves nothing out and nothing in", "give a number, eV/atom")
-    if most is not None:
-        rows = [row for row in rows if row[ABOVE] is not None and row[ABOVE] <= most]
-    if not rows:
-        raise InputError(f"the campaign has no {which} to export", "run it longer, or export --which valid")
-    crystals = Crystals.concatenate(decode_crystal(row["relaxed"]) for row in rows)
-    ids = [f"anchor-{row.get('candidate', row.get('id'))}" for row in rows]
-    names = (ENERGY, ABOVE, FORMATION, "novelty", "reward", *(["level"] if which == "finds" else []))
-    properties = {
-        FIELD_NAMES.get(name, name): np.array(
-            [np.nan if row[name] is None else row[name] for row in rows], dtype=np.float64
-        )
-        for name in names
-    }
-    write(path, crystals, ids, properties, overwrite=overwrite)
-    return len(rows)
 
 
 def write_outputs(ledger: Ledger, folder: Path, finds: Finds) -> dict[str, Path]:

@@ -1,0 +1,24 @@
+#!/bin/bash
+# One campaign on all nodes of a Slurm allocation: sbatch deploy/slurm.sh
+# The nodes must be ours alone (--exclusive): `ray symmetric-run` ends with `ray stop`, which ends every Ray of
+# this user on a node. The same command goes on with a campaign that was cut off.
+#SBATCH --job-name=anchor
+#SBATCH --nodes=4 --ntasks-per-node=1 --exclusive
+#SBATCH --time=24:00:00 --signal=TERM@300
+set -euo pipefail
+
+run=${1:-runs/cluster}
+export RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH=${RAY_AUTH_TOKEN_PATH:-$HOME/.anchor-ray-token}
+export OMP_NUM_THREADS=1 RAY_USAGE_STATS_ENABLED=0
+if [ ! -s "$RAY_AUTH_TOKEN_PATH" ]; then
+    (umask 077 && python3 -c 'import secrets; print(secrets.token_hex(32))' > "$RAY_AUTH_TOKEN_PATH")
+fi
+
+head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+if [ -e "$run/ledger.db" ]; then
+    command=(anchor resume "$run" --address auto)
+else
+    command=(anchor search --preset learn --out "$run" --address auto --set search.staleness=4)
+fi
+srun --ntasks="$SLURM_JOB_NUM_NODES" ray symmetric-run --address "$head:6379" \
+    --min-nodes "$SLURM_JOB_NUM_NODES" -- "${command[@]}"

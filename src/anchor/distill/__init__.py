@@ -1,0 +1,1 @@
+"""Likelihood training of a prior on what searches found (app:csp-finetune)."""

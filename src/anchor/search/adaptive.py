@@ -1,0 +1,159 @@
+"""Screening that learns: after every block, the estimate hears what became of it, and ranks the rest anew.
+
+The beginning is the free estimate. Then the formulas that are most likely on the hulls, given all outcomes so
+far, come next (`anchor.screening.learning`), under the rule of screening that no family and no element takes
+more than its share. A step ends with its block, so that what comes next follows from the outcomes before the
+block alone: a campaign that goes on from its ledger proposes what one would that never stopped.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchor.chemistry.composition import Compositions
+from anchor.config import Config
+from anchor.errors import InputError
+from anchor.policy.constraints import Limits
+from anchor.policy.grpo import Proposal, Proposer, Scores, reward_metrics, stack_scores
+from anchor.screening.diverse import diverse_order
+from anchor.screening.learning import Belief
+from anchor.screening.order import screened_order
+from anchor.screening.ranking import Ranking
+from anchor.search.screened import contexts_of
+
+BLOCK = 128
+"""Compositions between two rankings: a ranking takes as long as relaxing a few crystals."""
+SMALLEST_POOL, SPARE = 8192, 4
+"""Formulas among which is chosen: the best of the screened order, doubled while there are fewer than so many
+for each that was tried."""
+
+
+@dataclass
+class Adaptive(Proposer[Proposal]):
+    """Proposes what is most likely on the hulls, given what came of all before.
+
+    Attributes:
+        tried: Reduced formulas proposed so far, in order.
+        above: What came of them: eV/atom above the hulls, NaN where nothing valid came, infinite where it was
+            not the composition's fault.
+    """
+
+    limits: Limits
+    config: Config
+    tried: list[str] = field(default_factory=list)
+    above: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.config.search.staleness:
+            raise InputError(
+                "the source 'adaptive' hears every outcome before it goes on",
+                "leave out search.staleness, or take --source screened or policy",
+            )
+        self._pool: _Pool | None = None
+        self._block: tuple[int, NDArray[np.int64]] = (-1, np.zeros(0, dtype=np.int64))
+
+    @classmethod
+    def resume(cls, limits: Limits, config: Config, outcomes: Iterable[tuple[str, float]]) -> Adaptive:
+        """After these formulas and what came of them."""
+        known = list(outcomes)
+        return cls(limits, config, [formula for formula, _ in known], [above for _, above in known])
+
+    def update(self, rollout: Proposal, scores: Sequence[Scores]) -> dict[str, float]:
+        """Hear what became of the compositions."""
+        for found in scores:
+            assert found.above_hull is not None, "a campaign says where its candidates lie"
+            fault = np.zeros(len(found.reward), bool) if found.include is None else ~found.include
+            self.above += np.where(fault, np.inf, found.above_hull).tolist()
+        self.tried += rollout.compositions.formulas
+        pool = self.pool()
+        return reward_metrics(*stack_scores(scores, rollout)) | {
+            "formulas_tried": len(set(self.tried)),
+            "formulas_within_limits": pool.within_limits,
+            "structures_each": 1 + (len(self.tried) - 1) // len(pool.order),
+        }
+
+    def rollout(self, step: int, *, left: int | None = None) -> Proposal:
+        """The next compositions: whole groups, or one group of all that are left of budget or block."""
+        groups, size = self.config.grpo.groups_per_step, self.config.grpo.group_size
+        place = len(self.tried) % BLOCK
+        room = BLOCK - place if left is None else min(left, BLOCK - place)
+        if room < groups * size:
+            groups, size = 1, room
+        contexts = contexts_of(self.limits, self.config, step, groups)
+        rows = self.block()[place : place + groups * size]
+        compositions = self.pool().order.compositions[rows]
+        return Proposal(step, contexts, compositions, size, visits=self._visits(compositions.formulas))
+
+    def _visits(self, formulas: list[str]) -> NDArray[np.int64]:
+        """How often each was proposed before.  # [n]"""
+        before = Counter(self.tried)
+        visits = np.zeros(len(formulas), dtype=np.int64)
+        for i, formula in enumerate(formulas):
+            visits[i] = before[formula]
+            before[formula] += 1
+        return visits
+
+    def block(self) -> NDArray[np.int64]:
+        """Rows of the pool that are tried in this block, from what was known when it began.  # [BLOCK]"""
+        began = len(self.tried) - len(self.tried) % BLOCK
+        if self._block[0] != began:
+            self._block = (began, self._chosen(self.tried[:began], np.array(self.above[:began])))
+        return self._block[1]
+
+    def _chosen(self, tried: list[str], above: NDArray[np.float64]) -> NDArray[np.int64]:
+        pool = self.pool()
+        rows = np.array([pool.row.get(formula, -1) for formula in tried], dtype=np.int64)
+        heard = (rows >= 0) & ~np.isinf(above)
+        chance = pool.belief.after(rows[heard], above[heard])[1]
+        visits = np.bincount(rows[rows >= 0], minlength=len(pool.order))
+        chosen: list[int] = []
+        while (
+            len(chosen) < BLOCK
+        ):  # formulas that were tried least, and again from the beginning in a small pool
+            least = np.flatnonzero(visits == visits.min())
+            ranked = least[np.lexsort((least, -chance[least].round(6)))]
+            best = diverse_order(
+                pool.order.compositions[ranked],
+                BLOCK - len(chosen),
+                required=np.flatnonzero(self.limits.required.cpu().numpy()),
+                allowed=self.limits.n_allowed,
+                taken=Compositions.from_list(tried + [pool.order.compositions.formulas[i] for i in chosen]),
+            )
+            chosen += ranked[best].tolist()
+            visits[ranked[best]] += 1
+        return np.array(chosen, dtype=np.int64)
+
+    def pool(self) -> _Pool:
+        """Formulas among which is chosen now; they only depend on how many were tried."""
+        places = SMALLEST_POOL
+        while places < SPARE * (len(self.tried) - len(self.tried) % BLOCK):
+            places *= 2
+        if self._pool is None or self._pool.places != places:
+            self._pool = _Pool(self.limits, places)
+        return self._pool
+
+    def state(self) -> bytes:
+        """Nothing to remember: the ledger knows what was tried and what came of it."""
+        return b""
+
+
+class _Pool:
+    """The best formulas of the screened order, and what the estimate promises of them."""
+
+    def __init__(self, limits: Limits, places: int) -> None:
+        whole = screened_order(limits, places)
+        self.order: Ranking = whole[:places]
+        if not len(self.order):
+            raise InputError(
+                "no unknown charge-neutral formula is within the limits",
+                "relax them; anchor screen --include-known shows the known ones",
+            )
+        self.places = places
+        self.within_limits = len(whole) if whole.exhausted else sum(whole.listed.values())
+        self.belief = Belief.of(self.order.compositions, self.order.metastable, self.order.stable)
+        self.row = {formula: row for row, formula in enumerate(self.order.compositions.formulas)}

@@ -1,0 +1,129 @@
+"""Screening that learns: it avoids what fails, stays diverse, and goes on as if it had never stopped."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from anchor.chemistry.formula import parse_amounts
+from anchor.config import Config, load_config
+from anchor.policy.constraints import Limits
+from anchor.policy.grpo import Proposal, Scores
+from anchor.screening import order
+from anchor.search import adaptive
+from anchor.search.adaptive import Adaptive
+from anchor.search.campaign import Campaign
+from anchor.search.environment import Environment
+
+SMALL = [
+    "policy.source=adaptive", "run.structures=14", "run.workers=1", "grpo.group_size=8", "relax.max_steps=2",
+    "action_space.max_atoms=5", "action_space.k=[3]", "action_space.elements=[Na, Mg, O, F, Cl]",
+    "prior.query=free",
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def blocks(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setattr(order, "cache_dir", lambda: folder)
+    monkeypatch.setattr(adaptive, "BLOCK", 12)
+    monkeypatch.setattr(adaptive, "SMALLEST_POOL", 400)
+
+
+def settings(*more: str) -> Config:
+    return load_config(preset="quick", overrides=["policy.source=adaptive", *more]).config
+
+
+def outcomes(bad: str):  # type: ignore[no-untyped-def]
+    """What has this element lies far above the hulls, all else on them."""
+
+    def score(proposal: Proposal) -> list[Scores]:
+        found = []
+        for compositions, _ in proposal.groups():
+            above = np.array([0.3 if bad in parse_amounts(f) else -0.05 for f in compositions.formulas])
+            found.append(Scores(np.zeros(len(above)), None, above))
+        return found
+
+    return score
+
+
+def run(learner: Adaptive, steps: int, bad: str = "O") -> list[str]:
+    for step in range(steps):
+        learner.step(step, outcomes(bad))
+    return learner.tried
+
+
+def test_it_learns_what_fails_and_repeats_nothing() -> None:
+    learner = Adaptive(order.default_limits(), settings("grpo.group_size=12"))
+    tried = run(learner, 12)
+    assert len(set(tried)) == len(tried) == 144
+    begin, end = tried[:36], tried[-36:]
+    with_oxygen = [sum("O" in parse_amounts(f) for f in part) for part in (begin, end)]
+    assert with_oxygen[0] > 0
+    assert with_oxygen[1] < with_oxygen[0] / 2
+    elements = Counter(e for f in tried for e in parse_amounts(f))
+    assert max(elements.values()) <= 0.25 * len(tried) + 1
+
+
+def test_what_comes_next_follows_from_the_outcomes_alone() -> None:
+    """Steps that do not fit the block, a stop after any of them, and other group sizes change nothing."""
+    config = settings("grpo.group_size=5")
+    limits = order.default_limits()
+    straight = Adaptive(limits, config)
+    tried = run(straight, 9)
+    for stop in (1, 4):
+        first = Adaptive(limits, config)
+        run(first, stop)
+        known = zip(first.tried, first.above, strict=True)
+        assert run(Adaptive.resume(limits, config, known), 9 - stop) == tried
+    other = Adaptive(limits, settings("grpo.group_size=12"))
+    assert run(other, 2) == tried[:24]
+
+
+def test_faults_of_the_machine_teach_nothing() -> None:
+    def broken(proposal: Proposal) -> list[Scores]:
+        n = proposal.group_size
+        return [Scores(np.zeros(n), np.zeros(n, dtype=bool), np.full(n, np.nan)) for _ in proposal.contexts]
+
+    limits, config = order.default_limits(), settings("grpo.group_size=12")
+    learner = Adaptive(limits, config)
+    learner.step(0, broken)
+    assert np.isinf(learner.above).all()
+    chances = learner.pool().belief.after(np.zeros(0, dtype=np.int64), np.zeros(0))[1]
+    untried = [i for i, f in enumerate(learner.pool().order.compositions.formulas) if f not in learner.tried]
+    assert untried[int(np.argmax(chances[untried]))] in learner.block()
+
+
+def test_a_small_space_is_exhausted_and_then_visited_again() -> None:
+    config = load_config(overrides=SMALL).config
+    limits = Limits.from_config(config.action_space)
+    learner = Adaptive(limits, config)
+    n = len(learner.pool().order)
+    assert n < 100
+    visits: list[int] = []
+    step = 0
+    while len(learner.tried) < 2 * n:
+        proposal, told = learner.step(step, outcomes("O"))
+        assert proposal.visits is not None
+        visits += proposal.visits.tolist()
+        step += 1
+    assert len(set(learner.tried[:n])) == n
+    assert visits[:n] == [0] * n
+    assert visits[n : 2 * n] == [1] * n
+    assert told["formulas_tried"] == told["formulas_within_limits"] == n
+
+
+def test_a_campaign_that_was_stopped_is_the_one_that_was_not(tmp_path: Path) -> None:
+    config = load_config(overrides=SMALL).config
+    environment = Environment.load(config)
+    straight = Campaign.start(config, tmp_path / "straight", environment=environment)
+    straight.run()
+    broken = Campaign.start(config, tmp_path / "broken", environment=environment)
+    broken.run(8)
+    resumed = Campaign.resume(tmp_path / "broken", environment=environment)
+    resumed.run()
+    columns = ["formula", "reward", "energy_above_hull_ev_per_atom"]
+    assert list(resumed.ledger.rows(columns)) == list(straight.ledger.rows(columns))

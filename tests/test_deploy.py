@@ -1,0 +1,96 @@
+"""What people copy to clusters: commands that exist, tokens, manifests that Kubernetes accepts."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+
+from anchor.cli.main import app
+from anchor.config import load_config
+
+DEPLOY = Path(__file__).parents[1] / "deploy"
+MANIFESTS = list(yaml.safe_load_all((DEPLOY / "kuberay.yaml").read_text()))
+CLAIM, JOB = MANIFESTS
+KUBERNETES = "1.37"
+
+# Fields of KubeRay's ray.io/v1 that the manifest may use, from its API reference.
+FIELDS = {
+    "spec": {
+        "entrypoint", "backoffLimit", "shutdownAfterJobFinishes", "ttlSecondsAfterFinished", "rayClusterSpec",
+    },
+    "cluster": {"rayVersion", "authOptions", "headGroupSpec", "workerGroupSpecs"},
+    "head": {"rayStartParams", "template"},
+    "worker": {"groupName", "replicas", "minReplicas", "maxReplicas", "rayStartParams", "template"},
+}  # fmt: skip
+
+
+def groups() -> list[dict[str, Any]]:
+    cluster = JOB["spec"]["rayClusterSpec"]
+    return [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
+
+
+def check_command(words: list[str]) -> None:
+    """Refuses a command or an option that anchor does not have, and a setting that there is not."""
+    command: Any = typer.main.get_command(app)
+    assert words[0] == "anchor"
+    context = command.commands[words[1]].make_context(words[1], list(words[2:]))
+    load_config(preset=context.params.get("preset", "default"), overrides=context.params.get("set_") or ())
+
+
+def commands(text: str) -> list[list[str]]:
+    found = re.findall(r"anchor (?:search|resume) [^;)]*", text.replace('"$run"', "run"))
+    return [shlex.split(one) for one in found]
+
+
+@pytest.mark.parametrize("name", ["kuberay.yaml", "slurm.sh"])
+def test_commands_are_ours(name: str) -> None:
+    text = JOB["spec"]["entrypoint"] if name == "kuberay.yaml" else (DEPLOY / name).read_text()
+    found = commands(text)
+    assert {words[1] for words in found} == {"search", "resume"}
+    for words in found:
+        assert words[words.index("--address") + 1] == "auto"
+        check_command(words)
+    with pytest.raises(Exception, match="No such option"):
+        check_command(["anchor", "resume", "run", "--adress", "auto"])
+
+
+def test_the_script_is_a_script() -> None:
+    subprocess.run(["bash", "-n", str(DEPLOY / "slurm.sh")], check=True)
+    text = (DEPLOY / "slurm.sh").read_text()
+    assert "RAY_AUTH_MODE=token" in text
+    assert "--exclusive" in text
+
+
+def test_the_job_has_known_fields_and_a_token() -> None:
+    assert (JOB["apiVersion"], JOB["kind"]) == ("ray.io/v1", "RayJob")
+    cluster = JOB["spec"]["rayClusterSpec"]
+    head, *workers = groups()
+    assert set(JOB["spec"]) <= FIELDS["spec"]
+    assert set(cluster) <= FIELDS["cluster"]
+    assert set(head) <= FIELDS["head"]
+    assert all(set(worker) <= FIELDS["worker"] for worker in workers)
+    assert cluster["authOptions"] == {"mode": "token"}
+    assert all(isinstance(value, str) for group in groups() for value in group["rayStartParams"].values())
+    assert len({group["template"]["spec"]["containers"][0]["image"] for group in groups()}) == 1
+    claims = {volume["persistentVolumeClaim"]["claimName"] for volume in head["template"]["spec"]["volumes"]}
+    assert claims == {CLAIM["metadata"]["name"]}
+
+
+@pytest.mark.skipif(find_spec("kubernetes_validate") is None, reason="pip install kubernetes-validate")
+def test_pods_and_claims_keep_to_kubernetes_schemas() -> None:
+    """KubeRay's own schema is not on the package index: its pod templates are checked as pods."""
+    import kubernetes_validate
+
+    pods = [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, **g["template"]} for g in groups()]
+    for document in (CLAIM, *pods):
+        kubernetes_validate.validate(document, KUBERNETES, strict=True)
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate({**pods[0], "spec": {"container": []}}, KUBERNETES, strict=True)
