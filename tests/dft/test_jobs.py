@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from anchor.crystals.crystals import Crystals
+from anchor.dft.gpaw_process import special
 from anchor.dft.jobs import Job
 from anchor.dft.rules import Settings, settings_for
 from anchor.reference.reference import Reference, load_reference
@@ -34,6 +35,13 @@ def test_the_hash_knows_everything_that_counts(reference: Reference) -> None:
         replace(job, version=job.version + 1),
     ]
     assert len({job.hash, *(other.hash for other in others)}) == 6
+
+
+def test_special_coordinates_are_exact_again() -> None:
+    """Six digits of a third are no third: symmetry operations found on them form no group."""
+    for x in (1 / 3, -2 / 3, 5 / 6, 1 / 8, 0.25, 0.0):
+        assert special(round(x, 6)) == x
+    assert special(0.123457) == 0.123457  # a free coordinate
 
 
 def test_spin_and_u_follow_from_the_elements(reference: Reference) -> None:
