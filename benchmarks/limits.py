@@ -1,4 +1,4 @@
-"""Searches within a user's limits: the screened ranking against the shipped policy, at equal relaxations.
+"""Searches within a user's limits: the ranking, the ranking that learns, the shipped policy; equal budgets.
 
     python benchmarks/limits.py FOLDER -n 96
 
@@ -25,7 +25,7 @@ REQUESTS: dict[str, dict[str, object]] = {
     "--must-contain Na": {"must_contain": ("Na",)},
     "--k 4": {"k": (4,)},
 }
-SOURCES = ("screened", "policy")
+SOURCES = ("screened", "adaptive", "policy")
 
 
 def row(request: str, source: str, place: Path, n: int) -> dict[str, object]:

@@ -130,6 +130,14 @@ def test_built_from_a_campaign(tmp_path: Path) -> None:
     assert (np.diff(built.above_with_finds) >= 0).all()
     with pytest.raises(InputError, match="no new finds"):
         build_catalogue([str(tmp_path / "run")], most=-5.0)
+    shipped = load_catalogue()
+    larger = build_catalogue([str(tmp_path / "run"), "catalogue"])  # entries of another catalogue join
+    assert set(larger.formulas) == {*built.formulas, *shipped.formulas}
+    before = dict(zip(shipped.formulas, shipped.above_hull, strict=True))
+    same = [(entry.above_hull, before[entry.formula]) for entry in larger if entry.formula in before]
+    assert np.ptp(np.subtract(*np.array(same).T)) < 0.1  # the lower of both, where both have a formula
+    assert np.median(np.abs(np.subtract(*np.array(same).T))) < 2e-5  # energies led back
+    assert larger.card["catalogues"][0]["entries"] == len(shipped)
 
 
 def test_commands(path: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import anchor
-from anchor.catalogue.catalogue import Catalogue
+from anchor.catalogue.catalogue import Catalogue, is_catalogue, open_catalogue
 from anchor.config import Config
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
@@ -22,7 +22,7 @@ from anchor.potentials.base import Potential
 from anchor.potentials.registry import load_potential
 from anchor.search.environment import load_campaign_hull
 from anchor.search.finds import Finds
-from anchor.search.ledger import Ledger, decode_crystal
+from anchor.search.ledger import Ledger, decode_crystal, encode_crystal
 
 Row = dict[str, Any]
 SAME = 3
@@ -39,14 +39,16 @@ def build_catalogue(
     campaign was searched on. Of a formula that several campaigns found, the lowest crystal stays.
 
     Args:
-        locations: Campaigns under one potential.
+        locations: Campaigns and catalogues ('catalogue': the one that ships) under one potential.
         most: At most this far above the hull, eV/atom.
         command: For the card.
     """
-    ledgers = [Ledger.open(location) for location in locations]
+    older = [open_catalogue(name) for name in locations if is_catalogue(name)]
+    ledgers = [Ledger.open(location) for location in locations if not is_catalogue(location)]
     if not ledgers:
         raise InputError("no campaign is given", "see: anchor catalogue build --help")
     names = {ledger.identity["potential"]["name"] for ledger in ledgers}
+    names |= {catalogue.card["potential"]["name"] for catalogue in older}
     if len(names) > 1:
         raise InputError(
             f"the campaigns were searched under {' and '.join(sorted(names))}", "build a catalogue of each"
@@ -56,6 +58,7 @@ def build_catalogue(
     assert isinstance(hull, PotentialHull | AlexMPHull), "there are no other hulls to search on"
     found = [Finds.read(ledger) for ledger in ledgers]
     rows = [row for one in found for row in (*one.finds, *one.suspicious) if row["valid"]]
+    rows += [row for catalogue in older for row in entries_of(catalogue, hull, potential)]
     rows = lowest_of_each(placed(rows, hull, potential), most)
     if not rows:
         raise InputError(
@@ -82,6 +85,13 @@ def build_catalogue(
             }
             for ledger in ledgers
         ],
+        "catalogues": [
+            {
+                "entries": len(catalogue),
+                **{k: catalogue.card[k] for k in ("content_hash", "campaigns", "hull")},
+            }
+            for catalogue in older
+        ],
         "most_ev_per_atom": most,
     }
     return Catalogue(
@@ -99,6 +109,32 @@ def build_catalogue(
         level=np.array([row["level"] or 0 for row in rows], dtype=np.int64),
         card=card,
     )
+
+
+def entries_of(catalogue: Catalogue, hull: ScoringHull, potential: Potential) -> list[Row]:
+    """Entries of a catalogue as the finds of a campaign, to be placed anew. Formation energies lead back."""
+    if catalogue.card["potential"]["hash"] != potential.checkpoint_hash or not isinstance(
+        hull, PotentialHull
+    ):
+        raise InputError(
+            f"the catalogue was not made with this {potential.name} on both DFT hulls",
+            "build from campaigns alone",
+        )
+    amounts = catalogue.crystals.compositions.amounts
+    zero = hull.databases["oqmd"].calibration.formation_energy(amounts, np.zeros(len(catalogue)))
+    energies = (catalogue.formation_energy - zero) * catalogue.crystals.counts
+    return [
+        {
+            "formula": entry.formula,
+            "crystal": encode_crystal(entry.crystal),
+            "energy_ev": float(energy),
+            "spacegroup": entry.spacegroup,
+            "level": entry.level,
+            "why": entry.why,
+            "thin": entry.thin,
+        }
+        for entry, energy in zip(catalogue, energies, strict=True)
+    ]
 
 
 def placed(rows: Sequence[Row], hull: ScoringHull, potential: Potential) -> list[Row]:

@@ -30,6 +30,8 @@ from anchor.writing import replace_file
 
 SHIPPED = BUNDLED / "catalogue.npz"
 """The catalogue that ships."""
+NAME = "catalogue"
+"""What it is called where a campaign or a file may be named."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,3 +272,13 @@ def load_catalogue(path: Path = SHIPPED) -> Catalogue:
         above_with_finds=arrays["above_with_finds"].astype(np.float64),
         formation_energy=arrays["formation_energy"].astype(np.float64),
     )
+
+
+def is_catalogue(place: str) -> bool:
+    """Whether a name stands for a catalogue, not for a campaign."""
+    return (place == NAME and not Path(place).is_dir()) or place.endswith(".npz")
+
+
+def open_catalogue(place: str) -> Catalogue:
+    """The catalogue of a name for which `is_catalogue` holds."""
+    return load_catalogue(SHIPPED if place == NAME else Path(place))

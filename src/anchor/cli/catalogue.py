@@ -113,7 +113,9 @@ def show(
 
 @app.command()
 def build(
-    campaigns: Annotated[list[str], typer.Argument(help="Folders of campaigns on one hull.")],
+    campaigns: Annotated[
+        list[str], typer.Argument(help="Folders of campaigns; 'catalogue' or a .npz file: its entries join.")
+    ],
     out: Annotated[Path, typer.Option(help="File to write, .npz; its card goes beside it.")],
     most: Annotated[float, typer.Option(help="At most this far above the hull, eV/atom.")] = 0.1,
     overwrite: Overwrite = False,
@@ -121,7 +123,11 @@ def build(
 ) -> None:
     """Make a catalogue of the finds of campaigns (`anchor search --finds 1000` relaxes that many).
 
-    Example: anchor catalogue build runs/first runs/second --out mine.npz
+    Examples:
+
+      anchor catalogue build runs/first runs/second --out mine.npz
+
+      anchor catalogue build runs/third catalogue --out larger.npz      what ships, and more
     """
     from anchor.catalogue.build import build_catalogue
     from anchor.catalogue.catalogue import save_catalogue

@@ -115,7 +115,8 @@ def _claims(
     executor: Executor,
 ) -> tuple[Context, Store, Ledger | None]:
     """Claims of a campaign, if the first name is one's, of a catalogue, else of files."""
-    from anchor.exports.chosen import choose, is_catalogue
+    from anchor.catalogue.catalogue import is_catalogue
+    from anchor.exports.chosen import choose
     from anchor.search.ledger import Ledger
     from anchor.verify.intake import campaign_context, crystals_context, files_context
     from anchor.verify.stores import FolderStore, LedgerStore

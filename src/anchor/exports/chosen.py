@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from anchor.catalogue.catalogue import SHIPPED, Catalogue, load_catalogue
+from anchor.catalogue.catalogue import Catalogue, is_catalogue, open_catalogue
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError, nearest
 from anchor.hull.databases import load_calibration
@@ -30,8 +29,6 @@ from anchor.search.ledger import Ledger, decode_crystal
 from anchor.search.tables import candidates
 from anchor.selecting import Selection, to_sql
 
-CATALOGUE = "catalogue"
-"""Name of the catalogue that ships."""
 Which = Literal["finds", "valid", "all"]
 OF_CANDIDATES = (
     "id", "step", "formula", "n_elements", "n_atoms", "valid", "status", "relaxation", "relaxed", ENERGY,
@@ -99,7 +96,7 @@ def choose(place: str, wanted: Selection, *, which: Which | None = None) -> Chos
     if is_catalogue(place):
         if which is not None:
             raise InputError(f"a catalogue has no {which}: it is all finds", "leave --which out")
-        found = of_catalogue(load_catalogue(SHIPPED if place == CATALOGUE else Path(place)), wanted)
+        found = of_catalogue(open_catalogue(place), wanted)
     else:
         found = of_campaign(Ledger.open(place), wanted, which or "finds")
     if not len(found):
@@ -107,11 +104,6 @@ def choose(place: str, wanted: Selection, *, which: Which | None = None) -> Chos
         way_out = "widen it" if wanted.text else "run it longer, or take --which valid"
         raise InputError(f"'{place}' has no {which or 'finds'} to export{within}", way_out)
     return found
-
-
-def is_catalogue(place: str) -> bool:
-    """Whether a name stands for a catalogue, not for a campaign."""
-    return (place == CATALOGUE and not Path(place).is_dir()) or place.endswith(".npz")
 
 
 def of_campaign(ledger: Ledger, wanted: Selection, which: Which = "finds") -> Chosen:
