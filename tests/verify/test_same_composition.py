@@ -13,7 +13,7 @@ from anchor.executors import Inline
 from anchor.outcomes.columns import ENERGY
 from anchor.verify import same_composition
 from anchor.verify.claims import Claim, Context
-from anchor.verify.same_composition import RATTLE, SameComposition, rattled, structures
+from anchor.verify.same_composition import RATTLE, Lowest, SameComposition, rattled, structures
 
 Make = Callable[..., Claim]
 
@@ -64,6 +64,23 @@ def test_a_claim_that_only_a_saddle_held_fails_if_its_heir_does(mattersim: Conte
     (verdict,) = SameComposition().attack([known], mattersim)
     assert verdict.passed is False
     assert "takes its place and fails: a rediscovery" in verdict.reason
+
+
+def test_what_collapsed_takes_nobodys_place_but_its_own(mattersim: Context) -> None:
+    """Impossible bonds are a hole of the potential, not a lower crystal; a rattled find is the find."""
+    salt = real_claim(Crystals.from_atoms(bulk("NaCl", "rocksalt", 5.6)), mattersim)
+    crushed = Crystals.from_atoms(bulk("NaCl", "rocksalt", 2.6))
+    both = Crystals.concatenate([salt.crystal, crushed])
+    energy = np.array([salt.energy, salt.energy - 1.0])
+    found = Lowest(both, energy, ["rattled find", "omatg"], {"omatg": 1}, 2, 0.0)
+    verdict = SameComposition()._verdict(salt, found, mattersim)
+    assert verdict.passed
+    assert verdict.replacement is None
+    assert verdict.evidence["collapsed"] == 1
+    fallen = replace(found, crystals=both[np.array([1, 0])], energy=energy[::-1].copy())
+    verdict = SameComposition()._verdict(salt, fallen, mattersim)
+    assert verdict.passed is False
+    assert "takes its place and fails: a bond shorter" in verdict.reason
 
 
 def test_company_changes_nothing(mattersim: Context, wrong: Claim, claim_at: Make) -> None:

@@ -104,7 +104,7 @@ def gather(claims: Sequence[Claim], context: Context) -> list[Facts]:
         [*(claim.formula for claim in context.claims), *context.competition.formulas],
         [*(claim.above for claim in context.claims), *context.competition.above],
     )
-    bonds = _bonds_ok(crystals, context)
+    bonds = bonds_ok(crystals, context)
     found = []
     for i, claim in enumerate(claims):
         symbol, number = space_group(claim.crystal)
@@ -126,8 +126,11 @@ def gather(claims: Sequence[Claim], context: Context) -> list[Facts]:
     return found
 
 
-def _bonds_ok(crystals: Crystals, context: Context) -> list[bool]:
-    """The charge is the search's gate and no attack: half of the known intermetallics would fail it."""
+def bonds_ok(crystals: Crystals, context: Context) -> list[bool]:
+    """Whether no bond is shorter than 80 % of the shortest known one of its kind.  # n
+
+    Charges are the search's gate and no attack: half of the known intermetallics would fail it.
+    """
     if context.judge.checks is None:
         return [True] * len(crystals)
     contacts = minimum_image_distances(crystals, self_images=True)
