@@ -129,6 +129,20 @@ def test_only_the_best_go_beyond_the_first_level(
     assert records[0].why == ""
 
 
+def test_chance_chooses_by_the_seed_and_more_hold_the_fewer(
+    claims: list[Claim], mattersim: Context, tmp_path: Path
+) -> None:
+    def gone_on(most: int, seed: int) -> list[str]:
+        second, place = Refuses(2), tmp_path / f"{most}-{seed}"
+        context = replace(mattersim, seed=seed)
+        verify(claims, context, [Refuses(1), second], FolderStore(place), most=most, sample=True)
+        return second.asked
+
+    for seed in range(8):
+        assert gone_on(3, seed)[:2] == gone_on(2, seed)
+    assert len({gone_on(1, seed)[0] for seed in range(8)}) > 1  # not always the lowest
+
+
 def test_a_ledger_of_before_gets_verdicts_with_the_first(
     claims: list[Claim], mattersim: Context, tmp_path: Path
 ) -> None:

@@ -36,6 +36,9 @@ def verify(
     top: Annotated[
         int | None, typer.Option(min=1, help="Only so many, the lowest above the hull, beyond level 1.")
     ] = None,
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="Only so many, chosen by chance, beyond level 1.")
+    ] = None,
     condition: Condition = None,
     which: Annotated[
         str,
@@ -67,6 +70,7 @@ def verify(
       anchor verify runs/first                       refined finds, up to other potentials
       anchor verify runs/first --level 5 --top 10
       anchor verify runs/first --level 3 --which sun   how many of all stable candidates survive
+      anchor verify runs/first --level 5 --which sun --sample 100      the same, estimated
       anchor verify mine.cif --out verdicts
       anchor verify catalogue --where "elements has Na and level = 3" --level 4
     """
@@ -76,10 +80,12 @@ def verify(
     from anchor.verify.levels import load_levels
     from anchor.verify.retention import as_plain, in_words, retention
 
+    if top is not None and sample is not None:
+        raise InputError("--top takes the lowest and --sample any", "give one of them")
     levels = load_levels(level, md=md)
     with Workplace(**where).open() as executor:
         context, store, ledger = _claims(what, which, condition, out, potential, seed, executor)
-        records = attack(context, store, levels, top=top, json=json)
+        records = attack(context, store, levels, top=top, sample=sample, json=json)
     if ledger is not None and which == "finds" and Path(what[0]).is_dir():
         write_files(ledger, Path(what[0]), Finds.read(ledger))
     new = [record for record in records if not record.claim.known_in]
@@ -154,7 +160,13 @@ def is_campaign(place: str) -> bool:
 
 
 def attack(
-    context: Context, store: Store, levels: list[Level], *, top: int | None, json: bool
+    context: Context,
+    store: Store,
+    levels: list[Level],
+    *,
+    top: int | None,
+    sample: int | None = None,
+    json: bool,
 ) -> list[Record]:
     """`anchor.verify.run.verify`, with a line on standard error for every verdict beyond level 1."""
     from anchor.verify.run import verify as run
@@ -168,7 +180,8 @@ def attack(
                 flush=True,
             )
 
-    return run(context.claims, context, levels, store, most=top, on_verdict=hear)
+    most, by_chance = (top, False) if sample is None else (sample, True)
+    return run(context.claims, context, levels, store, most=most, sample=by_chance, on_verdict=hear)
 
 
 def show(records: list[Record]) -> None:

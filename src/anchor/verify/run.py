@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from anchor.search.identity import code_hash
 from anchor.verify.claims import Claim, Context, Level, Verdict
@@ -63,6 +64,7 @@ def verify(
     store: Store,
     *,
     most: int | None = None,
+    sample: bool = False,
     on_verdict: Callable[[Record, Verdict], object] | None = None,
 ) -> list[Record]:
     """Attack claims level by level; each chunk of verdicts is stored as soon as it is there.
@@ -73,6 +75,8 @@ def verify(
         levels: Cheapest first.
         store: Verdicts of before, and those to come.
         most: So many claims, the lowest above the hull, go on beyond level 1.
+        sample: Not the lowest, but chosen by chance from the seed and the claim's name: they tell how many of
+            all would stand. More of them hold the fewer.
         on_verdict: Hears of every verdict, those of before included.
     """
     records = [Record(claim, claim) for claim in claims]
@@ -81,7 +85,7 @@ def verify(
     for level in levels:
         going = [record for record in going if record.stands]
         if most is not None and level.number > 1:
-            going = sorted(going, key=lambda record: record.now.above_hull)[:most]
+            going = sorted(going, key=partial(_lot, context.seed) if sample else _height)[:most]
         standing = [record for record in going if level.number > 0 or not record.now.refined]
         if not standing:
             continue
@@ -111,6 +115,14 @@ def verify(
                 if on_verdict is not None:
                     on_verdict(record, verdict)
     return records
+
+
+def _height(record: Record) -> float:
+    return record.now.above_hull
+
+
+def _lot(seed: int, record: Record) -> bytes:
+    return hashlib.sha256(f"{seed} {record.claim.id}".encode()).digest()
 
 
 def _attacked(level: Level, claims: Sequence[Claim], context: Context) -> list[Verdict]:
