@@ -11,8 +11,9 @@ from anchor.evaluate.outputs import FinishedEvaluation
 from anchor.evaluate.render import heading, number
 from anchor.evaluate.store import Store
 from anchor.studies.cells import Results
-from anchor.studies.declaration import SCALES, Study
+from anchor.studies.declaration import Study
 from anchor.studies.declared import STUDIES
+from anchor.studies.scales import SCALES
 from anchor.studies.tables import make_table, unfinished
 
 

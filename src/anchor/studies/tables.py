@@ -20,6 +20,7 @@ from anchor.search.ledger import Ledger
 from anchor.statistics import wilson_interval
 from anchor.studies.cells import Results
 from anchor.studies.declaration import Row, Study, Table, paper_tables
+from anchor.studies.kinds import Given, Searched
 
 FIFTHS = 5
 LATE = 10_000
@@ -30,12 +31,14 @@ def make_table(study: Study, results: Results) -> Table:
     """The table of a study as far as its cells are finished."""
     table = (study.table or rates)(study, results)
     missing = [f"{row.label}: {row.needs}" for row in study.rows if row.cell is None]
-    notes = [f"Ours: {results.scale.budget}."] if study.rows else []
+    notes = [f"Ours ({results.scale.name}): {results.scale.budget}."] if study.rows else []
+    if any(not isinstance(row.cell, (Given, Searched)) for row in study.made):
+        notes.append(f"Ours, trained beside policies: {results.scale.training_budget}.")
     if study.paper is not None:
         stated = paper_tables()[study.paper]
         notes.append(f"The paper ({study.paper}, {stated['what']}): {stated['budget']}.")
     if missing:
-        notes.append("Rows of the paper that cannot be made here: " + "; ".join(missing) + ".")
+        notes.append("Rows of the paper that others made: " + "; ".join(missing) + ".")
     return Table(table.head, table.rows, [*table.notes, *notes])
 
 
