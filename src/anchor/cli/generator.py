@@ -263,7 +263,7 @@ def finetune(
     """
     from anchor.cli.search import start_campaign
     from anchor.config import load_config
-    from anchor.generators.tuning import tuning
+    from anchor.search.tuning import tuning
 
     chosen = tuning(name, reward, episodes=episodes, learning_rate=learning_rate, kl=kl)
     values = chosen | {"run.seed": seed}

@@ -14,9 +14,9 @@ from anchor.config import Config
 from anchor.distill.arms import CONTROL, SCRATCH_CONTROL, START
 from anchor.distill.corpus import Rules
 from anchor.distill.run import Settings
-from anchor.generators.tuning import tuning
 from anchor.models.registry import weights_file
 from anchor.models.run import Plan
+from anchor.search.tuning import tuning
 from anchor.studies.scales import Scale
 
 BACKBONES = {"kldm-dng": "kldm", "crystalite-dng": "crystalite"}
@@ -62,7 +62,7 @@ class Generated:
 
     Attributes:
         name: Of the generator; weights that do not ship are trained as a cell of their own.
-        reward: mean or bal (`anchor.generators.tuning.REWARDS`); None: no rewards.
+        reward: mean or bal (`anchor.search.tuning.REWARDS`); None: no rewards.
     """
 
     name: str
