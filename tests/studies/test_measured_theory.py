@@ -1,11 +1,14 @@
 """What is measured of the paper's argument, on cases whose answers are known exactly."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from anchor.chemistry.composition import Composition
+from anchor.cli.main import app
 from anchor.errors import InputError
 from anchor.evaluate.outputs import FinishedEvaluation
 from anchor.priors import load_prior
@@ -140,3 +143,26 @@ def test_decomposition_of_evaluations(tmp_path: Path) -> None:
         decompose(dng, csp, evaluation(tmp_path / "elsewhere", cells, [0] * 40, footer="b"))
     with pytest.raises(InputError, match="no column 'sun'"):
         decompose(dng, csp, search, criterion="sun")
+
+
+def run(*arguments: str) -> dict:
+    answer = CliRunner().invoke(app, ["study", *arguments, "--json"])
+    assert answer.exit_code == 0, answer.exception
+    return json.loads(answer.stdout)
+
+
+def test_commands(tmp_path: Path) -> None:
+    found = run("tilt", "random", "neutral", "-n", "60")
+    assert {view["view"] for view in found["views"]} == set(VIEWS)
+    same = run("tilt", "random", "random", "-n", "60")
+    assert all(view["nats"] == 0 for view in same["views"]), "the same draws"
+    of_elements = next(view for view in found["views"] if view["view"] == "elements")
+    assert of_elements["nats"] > of_elements["chance_high"], "neutral formulas prefer anions"
+    folders = [tmp_path / name for name in ("dng", "csp", "search")]
+    for folder, hits in zip(folders, ([1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0]), strict=True):
+        evaluation(folder, ["NaCl", "KCl", "MgO", "CaO"], hits)
+    found = run("decomposition", *map(str, folders))
+    assert [row["successes"] for row in found["rows"]] == [1, 2, 3]
+    found = run("covariance", "-n", "2", "--each", "2")
+    assert (found["compositions"], found["crystals_each"]) == (2, 2)
+    assert found["negative"] + found["zero"] + found["positive"] == 2
