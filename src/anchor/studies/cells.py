@@ -151,9 +151,6 @@ def draw_figures(study: Study, results: Results) -> list[Path]:
 def _side_by_side(
     study: Study, units: list[Unit], results: Results, where: Workplace, at_a_time: int, say: Say
 ) -> None:
-    if results.scale.tiny is not None:
-        for name in ("kldm", "crystalite", "omatg", "kldm-dng"):  # two at a time would write the same file
-            results.place.weights(name)
     shop = Workplace(where.executor or "processes", at_a_time, where.address, where.gpus, where.labels)
     began = time.monotonic()
     done = 0

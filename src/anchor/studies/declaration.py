@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anchor.errors import InputError, nearest
-from anchor.studies.kinds import Cell, Distilled
+from anchor.studies.kinds import Cell, Distilled, identity
 from anchor.studies.scales import Scale
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def evaluation_identity(cell: Cell, judging: Judging, scale: Scale) -> dict[str,
     arm = (
         {"arm": cell.arm} if isinstance(cell, Distilled) else {}
     )  # arms share the folder of their distillation
-    return {"cell": cell.identity(scale), **arm, "judging": asdict(judging), **scale.evaluation}
+    return {"cell": identity(cell, scale), **arm, "judging": asdict(judging), **scale.evaluation}
 
 
 @cache

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any
 
 from anchor.config import Config
@@ -174,6 +175,12 @@ def depth(cell: Cell) -> int:
     return max((1 + depth(other) for other in needs(cell)), default=0)
 
 
-def digest(identity: dict[str, Any]) -> str:
+@cache
+def identity(cell: Cell, scale: Scale) -> dict[str, Any]:
+    """`cell.identity(scale)`, made once: a page asks for hundreds. Not to be changed."""
+    return cell.identity(scale)
+
+
+def digest(settings: dict[str, Any]) -> str:
     """Name of a cell or an evaluation: the first 12 digits of the hash of its settings."""
-    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]

@@ -21,11 +21,10 @@ from anchor.models.registry import weights_file
 from anchor.models.training import STATE_FILE
 from anchor.paths import alone
 from anchor.priors import Prior, load_prior
-from anchor.reading import read_json
 from anchor.search.campaign import Campaign
 from anchor.search.ledger import Ledger
 from anchor.search.prior_learner import save_trained
-from anchor.studies.kinds import Cell, Distilled, Generated, Given, Searched, digest
+from anchor.studies.kinds import Cell, Distilled, Generated, Given, Searched, digest, identity
 from anchor.studies.scales import Scale
 from anchor.weights import read, write
 
@@ -53,7 +52,7 @@ class Place:
             kind = "distillations"
         elif isinstance(cell, Generated) and cell.reward is None:
             kind = "generators"
-        return self.folder / kind / digest(cell.identity(self.scale))
+        return self.folder / kind / digest(identity(cell, self.scale))
 
     def finished(self, cell: Cell) -> bool:
         """Whether there is nothing left to make."""
@@ -189,11 +188,6 @@ def _own_prior(cell: Given | Searched, place: Place) -> str:
     if not path.is_file():
         save_trained(Ledger.open(place.of(cell)), path)
     return str(path)
-
-
-def tables_of(cell: Distilled, place: Place) -> dict[str, object]:
-    """What the distillation's own exam says."""
-    return read_json(place.of(cell) / TABLE)
 
 
 @contextmanager
