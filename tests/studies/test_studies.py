@@ -104,7 +104,11 @@ def test_the_table_of_nothing_shows_the_paper(tmp_path: Path) -> None:
     made = tables.make_table(find_study("invalid-penalty"), Results(tmp_path, SMOKE))
     assert made.head[:4] == ["row", "N", "Valid", "Valid, paper"]
     assert made.rows[0][:4] == ["r_inv = -0.1", "–", "–", "96.6"]
-    assert any("123,000 to 126,000" in note for note in made.notes)
+    assert "8 structures per policy, N = 2" in made.budgets[0]
+    assert "123,000 to 126,000" in made.budgets[1]
+    assert "123,000 to 126,000" in tables.as_markdown(made).split("| row")[0], "above the table"
+    assert all("123,000 to 126,000" in line for line in tables.as_csv(made).splitlines()[1:])
+    assert "123,000 to 126,000" in tables.as_latex(made)
 
 
 def test_forms_of_a_table() -> None:

@@ -150,14 +150,23 @@ def table(
     study, results = find_study(name).only(only), _results(scale, out, n)
     made = tables.make_table(study, results)
     if format == "json":
-        emit({"study": name, "scale": scale, "head": made.head, "rows": made.rows, "notes": made.notes})
+        emit(
+            {
+                "study": name,
+                "scale": scale,
+                "head": made.head,
+                "rows": made.rows,
+                "budgets": made.budgets,
+                "notes": made.notes,
+            }
+        )
         return
     if format != "table":
         form = {"md": tables.as_markdown, "latex": tables.as_latex, "csv": tables.as_csv}[format]
         typer.echo(form(made), nl=False)
         return
     print_table(made.head, made.rows, title=f"{study.title}. The paper: {study.claim}")
-    for note in made.notes:
+    for note in (*made.budgets, *made.notes):
         typer.echo(note)
     if left := tables.unfinished(study, results):
         typer.echo(

@@ -63,4 +63,4 @@ def _table(study: Study, results: Results, made: int) -> dict[str, Any]:
         table = make_table(study, results)
     except AnchorError as error:
         return {**head, "head": [], "rows": [], "notes": [str(error)]}
-    return {**head, "head": table.head, "rows": table.rows, "notes": table.notes}
+    return {**head, "head": table.head, "rows": table.rows, "notes": [*table.budgets, *table.notes]}

@@ -123,11 +123,13 @@ class Table:
         head: Column titles.
         rows: Texts.
         notes: Sentences below it.
+        budgets: Sentences above it: how large ours and the paper's were.
     """
 
     head: list[str]
     rows: list[list[str]]
     notes: list[str] = field(default_factory=list)
+    budgets: list[str] = field(default_factory=list)
 
 
 def evaluation_identity(cell: Cell, judging: Judging, scale: Scale) -> dict[str, Any]:
