@@ -11,7 +11,7 @@ from anchor.search.ledger import Ledger
 from anchor.studies.cells import Results, Unit, waves
 from anchor.studies.declaration import Study
 from anchor.studies.kinds import Distilled, Generated, Searched
-from anchor.studies.making import same_threads
+from anchor.studies.making import begun, same_threads
 from anchor.studies.tables import spending
 
 GPU_HOURS = 168
@@ -53,7 +53,7 @@ def plan_study(study: Study, results: Results, *, measure: bool = False) -> dict
         ),
         "cpu_seconds_per_structure_here": None if seconds is None else round(seconds, 3),
         "measured_on": measured,
-        "cpu_hours_here": None if seconds is None else round((left + evaluated) * seconds / 3600, 1),
+        "cpu_hours_of_campaigns_here": None if seconds is None else round(left * seconds / 3600, 1),
         "gpu_hours_in_the_paper": GPU_HOURS * sum(isinstance(unit.cell, Searched) for unit in campaigns),
     }
 
@@ -80,6 +80,8 @@ def seconds_per_structure(results: Results) -> tuple[float | None, str]:
     wanted = results.scale.config().model_dump(mode="json")
     total, structures = 0.0, 0
     for path in sorted((results.folder / "searches").glob("*/ledger.db")):
+        if not begun(path.parent):
+            continue
         ledger = Ledger.open(path)
         alike = ledger.config["relax"] == wanted["relax"]
         if alike and ledger.config["reward"]["order"] == wanted["reward"]["order"]:

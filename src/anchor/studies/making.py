@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -95,7 +96,16 @@ class Place:
 
 def campaign_finished(folder: Path, config: Config) -> bool:
     """Whether a campaign has used its budget."""
-    return (folder / "ledger.db").is_file() and Ledger.open(folder).n_candidates >= config.run.structures
+    return begun(folder) and Ledger.open(folder).n_candidates >= config.run.structures
+
+
+def begun(folder: Path) -> bool:
+    """Whether a folder holds a campaign; a kill while one is made leaves a database without tables."""
+    path = folder / "ledger.db"
+    if not path.is_file():
+        return False
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute("select 1 from sqlite_master limit 1").fetchone() is not None
 
 
 # Making
@@ -126,7 +136,7 @@ def _with_prior(config: Config, name: str) -> Config:
 def _campaign(config: Config, folder: Path, where: Workplace) -> None:
     config = config.model_copy(update={"run": config.run.model_copy(update=asdict(where))})
     with alone(folder / "lock", f"searching in {folder}"):
-        if (folder / "ledger.db").is_file():
+        if begun(folder):
             campaign = Campaign.resume(folder, where=asdict(where))
         else:
             campaign = Campaign.start(config, folder)
