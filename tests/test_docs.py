@@ -11,7 +11,7 @@ from anchor.cli.reference import cli_page, config_page, studies_page
 ROOT = Path(__file__).parents[1]
 
 
-PAGES = {"cli.md": cli_page, "config.md": config_page, "studies.md": studies_page}
+PAGES = {"cli.md": cli_page, "config.md": config_page, "reproducing.md": studies_page}
 
 
 @pytest.mark.parametrize(("page", "made"), PAGES.items())

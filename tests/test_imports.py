@@ -58,7 +58,9 @@ ALLOWED = {
     "distill": "crystals evaluate executors formats matching models outcomes priors reference search",
     "catalogue": "chemistry crystals hull outcomes potentials search",
     "exports": "catalogue crystals dft formats hull outcomes reference search selecting",
-    "studies": "chemistry evaluate executors hull outcomes policy priors reward search",
+    "studies":
+        "chemistry crystals distill evaluate executors generators hull models outcomes policy priors "
+        "reference reward search",
     "report": "chemistry crystals hull outcomes search",
     "server":
         "catalogue chemistry crystals evaluate exports formats hull outcomes report search selecting "

@@ -15,7 +15,7 @@ from anchor.reward.score import Memory
 from anchor.search.environment import make_scorer
 from anchor.studies.paper_rows import EXPLORATION, GATE, PAPER_ROWS, SOURCES
 
-PAGE = (Path(__file__).parents[2] / "docs" / "studies.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reproducing.md").read_text()
 CELLS = ["Na2Cl2", "Mg2O2", "Na2O", "Na2Cl2"]
 
 

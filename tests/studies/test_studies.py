@@ -1,5 +1,9 @@
 """Studies: declarations that fit the paper's numbers, cells that are shared, and every study end to end."""
 
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -9,19 +13,21 @@ from anchor.cli.main import app
 from anchor.executors import Workplace
 from anchor.studies import tables
 from anchor.studies.budget import plan_study
-from anchor.studies.cells import Results, run_study
+from anchor.studies.cells import Results, Unit, draw_figures, run_study, waves
 from anchor.studies.declaration import (
     FIXED,
     FREE,
-    SCALES,
-    Given,
-    Searched,
+    OTHERS,
+    Judging,
+    Row,
+    Study,
     Table,
-    digest,
     evaluation_identity,
     paper_tables,
 )
 from anchor.studies.declared import STUDIES, find_study
+from anchor.studies.kinds import Distilled, Generated, Given, Searched, depth, digest, needs
+from anchor.studies.scales import SCALES
 
 SMOKE, PAPER = SCALES["smoke"], SCALES["paper"]
 
@@ -71,6 +77,12 @@ def test_cells_are_known_by_their_settings() -> None:
     assert digest(full.identity(SMOKE)) == digest(Searched(("reward.invalid=-0.2",)).identity(SMOKE))
     assert digest(full.identity(SMOKE)) != digest(Searched(("reward.invalid=-0.5",)).identity(SMOKE))
     assert digest(full.identity(SMOKE)) != digest(full.identity(PAPER))
+    tuned = [Generated("kldm-dng"), Generated("kldm-dng", "mean"), Generated("kldm-dng", "bal")]
+    assert len({digest(cell.identity(SMOKE)) for cell in tuned}) == 3
+    arms = [Distilled("kldm", arm, ("relaxed",)) for arm in ("start", "control", "relaxed")]
+    assert len({digest(cell.identity(SMOKE)) for cell in arms}) == 1, "arms share their distillation"
+    own = Judging(None)
+    assert len({digest(evaluation_identity(cell, own, SMOKE)) for cell in arms}) == 3
     judged = {digest(evaluation_identity(Given("neutral"), how, SMOKE)) for how in (FREE, FIXED)}
     assert len(judged) == 2
 
@@ -92,7 +104,11 @@ def test_the_table_of_nothing_shows_the_paper(tmp_path: Path) -> None:
     made = tables.make_table(find_study("invalid-penalty"), Results(tmp_path, SMOKE))
     assert made.head[:4] == ["row", "N", "Valid", "Valid, paper"]
     assert made.rows[0][:4] == ["r_inv = -0.1", "–", "–", "96.6"]
-    assert any("123,000 to 126,000" in note for note in made.notes)
+    assert "8 structures per policy, N = 2" in made.budgets[0]
+    assert "123,000 to 126,000" in made.budgets[1]
+    assert "123,000 to 126,000" in tables.as_markdown(made).split("| row")[0], "above the table"
+    assert all("123,000 to 126,000" in line for line in tables.as_csv(made).splitlines()[1:])
+    assert "123,000 to 126,000" in tables.as_latex(made)
 
 
 def test_forms_of_a_table() -> None:
@@ -102,20 +118,76 @@ def test_forms_of_a_table() -> None:
     assert r"a\_b & 1|2 \\" in tables.as_latex(table)
 
 
+def test_what_a_cell_needs_is_made_before_it() -> None:
+    trained, full = Generated("crystalite-dng"), Searched()
+    tuned, arm = Generated("crystalite-dng", "bal"), Distilled("kldm", "relaxed", ("relaxed",))
+    assert needs(tuned) == (() if trained.ships else (trained,))
+    assert needs(arm) == (full,)
+    assert depth(arm) == 1
+    rows = (Row("a", tuned, Judging(None)), Row("b", arm, Judging(None)), Row("c", Given("neutral"), FIXED))
+    order = list(waves(Study("any", "any", None, rows)))
+    made = [unit for wave in order for unit in wave]
+    assert made.index(Unit(full)) < made.index(Unit(arm)) < made.index(Unit(arm, Judging(None)))
+    assert made.index(Unit(Given("neutral"), FREE)) < made.index(Unit(Given("neutral"), FIXED))
+    for wave in order:
+        assert not any(other in wave for unit in wave for other in map(Unit, needs(unit.cell)))
+    both = (Row("a", arm, Judging(None)), Row("b", Distilled("kldm", "control", ("relaxed",)), Judging(None)))
+    made = [unit for wave in waves(Study("any", "any", None, both)) for unit in wave]
+    assert sum(isinstance(unit.cell, Distilled) and unit.judging is None for unit in made) == 1
+
+
+def test_every_row_of_the_paper_is_made_but_those_of_others() -> None:
+    for study in STUDIES.values():
+        assert all(row.needs == OTHERS for row in study.rows if row.cell is None)
+        if study.paper in ("tab:internal", "tab:mattergen_dng", "tab:app-ft") and study.name != "transfer":
+            named = {row.paper for row in study.rows}
+            assert set(paper_tables()[study.paper]["rows"]) <= named
+
+
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_runs_end_to_end(name: str, folder: Path) -> None:
     study, results = STUDIES[name], Results(folder, SMOKE)
-    said: list[str] = []
-    run_study(study, results, where=Workplace(workers=1), say=said.append)
-    assert len(said) == len(study.made)
+    run_study(study, results, where=Workplace(workers=1), say=lambda _: None)
     assert not tables.unfinished(study, results)
     table = tables.make_table(study, results)
     assert table.rows
     assert all(len(row) == len(table.head) for row in table.rows)
-    if study.made:
-        before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
-        run_study(study, results, where=Workplace(workers=1), say=lambda _: None)
-        after = {path: path.stat().st_mtime_ns for path in folder.rglob("summary.json")}
-        assert all(before[path] == time for path, time in after.items()), "what is made is not made again"
-        plan = plan_study(study, results)
-        assert plan["structures_left"] == 0
+    drawn = draw_figures(study, results)
+    assert all(path.stat().st_size > 1000 for path in drawn)
+    assert bool(drawn) == (study.draw is not None)
+    said: list[str] = []
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("summary.json")}
+    run_study(study, results, where=Workplace(workers=1), say=said.append)
+    assert not said, "what is made is not made again"
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("summary.json")} == before
+    plan = plan_study(study, results)
+    assert plan["structures_left"] == plan["structures_to_evaluate"] == plan["training_steps_left"] == 0
+
+
+def test_a_killed_study_goes_on_side_by_side(folder: Path, tmp_path: Path) -> None:
+    """Killed in its first search, then finished by two processes: the same table as one that was not."""
+    study, whole = find_study("invalid-penalty"), Results(folder, SMOKE)
+    run_study(study, whole, where=Workplace(workers=1), say=lambda _: None)
+    command = [sys.executable, "-m", "anchor.cli.main", "study", "run", study.name, "--out", str(tmp_path)]
+    begun = subprocess.Popen([*command, "--workers", "1"], env={**os.environ, "OMP_NUM_THREADS": "1"})
+    while begun.poll() is None and not list(tmp_path.glob("searches/*/ledger.db")):
+        time.sleep(0.02)
+    begun.kill()
+    begun.wait()
+    parts = Results(tmp_path, SMOKE)
+    left = tables.unfinished(study, parts)
+    assert left, "it was killed too late to show anything"
+    said: list[str] = []
+    run_study(study, parts, at_a_time=2, say=said.append)
+    assert said
+    assert not tables.unfinished(study, parts)
+    assert tables.make_table(study, parts) == tables.make_table(study, whole)
+
+
+def test_the_plan_of_the_paper(tmp_path: Path) -> None:
+    plan = plan_study(find_study("where"), Results(tmp_path, PAPER))
+    assert plan["campaigns"] == 7, "the full method, two reward-trained priors, two rewards of two generators"
+    assert plan["structures_left"] == 3 * 100_000 + 4 * 16 * 4_100
+    assert plan["relaxations_at_most"] == plan["structures_left"] + plan["structures_to_evaluate"]
+    assert plan["training_steps_left"] >= 150_000 * (4 + 2)
+    assert plan["gpu_hours_in_the_paper"] == 3 * 168

@@ -13,12 +13,6 @@ from anchor.cli import prior_train as options
 from anchor.cli.common import POTENTIAL_HELP, JsonFlag, Overwrite, Seed, emit, print_table
 from anchor.cli.help import App
 
-REWARDS = {"mean": (1 / 7, 4 / 7, 1 / 7, 1 / 7), "bal": (0.4, 0.4, 0.1, 0.1)}
-"""Weights of stability, novelty, d_struct, d_comp (app:reward-ft)."""
-EPISODE = 16
-"""Structures per episode (tab:ddpo-hparams)."""
-PINNED = 50
-"""Episodes between kept snapshots."""
 Name = Annotated[
     str, typer.Argument(help="kldm-dng, crystalite-dng, a .safetensors file, or a campaign's folder.")
 ]
@@ -269,19 +263,9 @@ def finetune(
     """
     from anchor.cli.search import start_campaign
     from anchor.config import load_config
+    from anchor.search.tuning import tuning
 
-    values = {
-        "policy.source": "generator",
-        "generator.name": name,
-        "generator.train": True,
-        "generator.learning_rate": learning_rate,
-        "generator.kl": kl,
-        "reward.weights": REWARDS[reward],
-        "grpo.group_size": EPISODE,
-        "grpo.groups_per_step": 1,
-        "run.structures": EPISODE * episodes,
-        "run.keep_policy_every": PINNED,
-        "run.seed": seed,
-    }
+    chosen = tuning(name, reward, episodes=episodes, learning_rate=learning_rate, kl=kl)
+    values = chosen | {"run.seed": seed}
     config = load_config(overrides=set_ or (), values=values).config
     start_campaign(config, out, None, finds=0, verify=0, json=json)

@@ -1,4 +1,4 @@
-"""Writes docs/cli.md, config.md and studies.md from commands, configuration and studies (`make docs`)."""
+"""Writes docs/cli.md, config.md and reproducing.md from commands, configuration and studies (`make docs`)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,15 @@ import typer
 
 from anchor.cli.main import app
 from anchor.config import PRESETS, describe_fields
-from anchor.studies.declaration import SCALES, Given, Row, paper_tables
+from anchor.studies.budget import plan_study
+from anchor.studies.cells import Results, waves
+from anchor.studies.declaration import Row, Study, paper_tables
 from anchor.studies.declared import STUDIES
+from anchor.studies.kinds import Distilled, Generated, Given
+from anchor.studies.scales import SCALES
+
+NOWHERE = Path("no results yet")
+"""A folder without any."""
 
 
 def cli_page() -> str:
@@ -36,22 +43,18 @@ def config_page() -> str:
 def studies_page() -> str:
     """Every study with its rows, and how each is made."""
     lines = [
-        "# Studies",
+        "# Reproducing the paper",
         "",
-        "Made by `make docs` from the declarations. Every table of the paper is a command; ours stands "
-        "beside the paper's numbers, with both budgets:",
+        "Made by `make docs` from the declarations (`anchor.studies.declared`): every table of the paper, "
+        "how each row is made, and what it is judged by. How to run them: [studies](studies.md).",
         "",
-        "    anchor study list",
-        "    anchor study run exploration --scale laptop",
-        "    anchor study plan exploration --scale paper",
-        "    anchor study table exploration --scale laptop --as latex",
+        "| scale | budget | what is trained beside policies |",
+        "| --- | --- | --- |",
+        *(f"| {s.name} | {s.budget} | {s.training_budget} |" for s in SCALES.values()),
         "",
-        "A cell (a search or a source of compositions) is known by its settings: studies that need the "
-        "same one share it, and a study that was killed goes on.",
-        "",
-        "| scale | budget |",
-        "| --- | --- |",
-        *(f"| {name} | {scale.budget} |" for name, scale in SCALES.items()),
+        "| study | paper | rows | cells to make | structures of its campaigns, laptop | paper |",
+        "| --- | --- | --- | --- | --- | --- |",
+        *(_study_line(study) for study in STUDIES.values()),
     ]
     for study in STUDIES.values():
         lines += ["", f"## {study.name}", "", f"{study.title}. The paper: {study.claim}"]
@@ -64,17 +67,36 @@ def studies_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def _study_line(study: Study) -> str:
+    plans = [plan_study(study, Results(NOWHERE, SCALES[name])) for name in ("laptop", "paper")]
+    cells = len({unit.cell for wave in waves(study) for unit in wave if unit.judging is None})
+    proposed = " | ".join(f"{plan['structures_left']:,}" for plan in plans)
+    return (
+        f"| [{study.name}](#{study.name}) | {study.paper or '–'} | {len(study.rows)} | {cells} | {proposed} |"
+    )
+
+
 def _made_by(row: Row) -> str:
-    if row.cell is None:
+    cell = row.cell
+    if cell is None:
         return row.needs
-    if isinstance(row.cell, Given):
-        return f"the source `{row.cell.source}`"
-    return " ".join(f"`--set {setting}`" for setting in row.cell.settings) or "the paper's search"
+    if isinstance(cell, Given):
+        return f"the source `{cell.source}`"
+    if isinstance(cell, Generated):
+        made = f"`{cell.name}`" if cell.start.ships else f"`{cell.name}`, trained first"
+        return made if cell.reward is None else f"{made}, fine-tuned by DDPO (`--reward {cell.reward}`)"
+    if isinstance(cell, Distilled):
+        arms = ",".join(cell.arms)
+        return f"`anchor distill` of the paper's search, `--prior {cell.prior} --arms {arms}`: {cell.arm}"
+    return " ".join(f"`--set {setting}`" for setting in cell.settings) or "the paper's search"
 
 
 def _judged_by(row: Row) -> str:
     options = "".join(f", {name} {value}" for name, value in row.judging.options)
-    return f"{row.judging.protocol}{options}, prior {row.judging.prior}"
+    if row.judging.prior is not None:
+        return f"{row.judging.protocol}{options}, prior {row.judging.prior}"
+    own = ", its own crystals" if isinstance(row.cell, Generated) else ", the prior it trained"
+    return f"{row.judging.protocol}{options}{own}"
 
 
 def _command(command: Any, path: str, level: int) -> list[str]:
@@ -101,4 +123,4 @@ if __name__ == "__main__":
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs")
     (folder / "cli.md").write_text(cli_page())
     (folder / "config.md").write_text(config_page())
-    (folder / "studies.md").write_text(studies_page())
+    (folder / "reproducing.md").write_text(studies_page())

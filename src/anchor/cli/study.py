@@ -10,6 +10,7 @@ import typer
 
 from anchor.cli.common import JsonFlag, emit, print_table
 from anchor.cli.help import App
+from anchor.cli.study_theory import covariance, decomposition, tilt
 from anchor.cli.where import NOWHERE, Where, works_somewhere
 
 if TYPE_CHECKING:
@@ -25,6 +26,13 @@ ScaleName = Annotated[
     ),
 ]
 Out = Annotated[Path, typer.Option("--out", help="Folder of all studies; cells in it are shared.")]
+Size = Annotated[
+    int | None,
+    typer.Option("-n", min=1, help="How many structures per evaluation and seed; default: the scale's."),
+]
+Only = Annotated[
+    str, typer.Option("--only", help="Rows whose label has this text; default: all.", show_default=False)
+]
 
 
 @app.command("list")
@@ -61,34 +69,60 @@ def run(
     name: Name,
     scale: ScaleName = "smoke",
     out: Out = Path("studies"),
+    n: Size = None,
+    only: Only = "",
+    at_a_time: Annotated[
+        int,
+        typer.Option(
+            min=1, max=1024, help="Cells side by side; 1: one after the other, each on all workers."
+        ),
+    ] = 1,
     where: Where = NOWHERE,
     json: JsonFlag = False,
 ) -> None:
     """Make what is missing of a study and print its table. Stopped at any point, the same command goes on.
 
-    Example: anchor study run exploration --scale laptop
+    Figures go to OUT/figures.
+
+    Examples:
+
+      anchor study run exploration --scale laptop
+      anchor study run exploration --scale laptop --at-a-time 2
     """
     from anchor.executors import Workplace
-    from anchor.studies.cells import run_study
+    from anchor.studies.cells import draw_figures, run_study
     from anchor.studies.declared import find_study
 
-    study, results = find_study(name), _results(scale, out)
-    run_study(
-        study, results, where=Workplace(**where), say=lambda text: print(text, file=sys.stderr, flush=True)
-    )
-    table(name, scale, out, "json" if json else "table")
+    study, results = find_study(name).only(only), _results(scale, out, n)
+
+    def tell(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    run_study(study, results, where=Workplace(**where), at_a_time=at_a_time, say=tell)
+    for path in draw_figures(study, results):
+        tell(f"written: {path}")
+    table(name, scale, out, n, only, "json" if json else "table")
 
 
 @app.command()
-def plan(name: Name, scale: ScaleName = "paper", out: Out = Path("studies"), json: JsonFlag = False) -> None:
-    """What a study would take: searches, structures, evaluations, hours at the speed measured so far.
+def plan(
+    name: Name,
+    scale: ScaleName = "paper",
+    out: Out = Path("studies"),
+    n: Size = None,
+    only: Only = "",
+    json: JsonFlag = False,
+) -> None:
+    """What a study would take: campaigns, structures, relaxations, CPU hours at the speed of this machine.
+
+    The speed is that of the searches in OUT; without any, a few crystals are relaxed to know it.
 
     Example: anchor study plan exploration --scale paper
     """
     from anchor.studies.budget import plan_study
     from anchor.studies.declared import find_study
 
-    found = plan_study(find_study(name), _results(scale, out))
+    found = plan_study(find_study(name).only(only), _results(scale, out, n), measure=True)
     if json:
         emit(found)
         return
@@ -100,6 +134,8 @@ def table(
     name: Name,
     scale: ScaleName = "smoke",
     out: Out = Path("studies"),
+    n: Size = None,
+    only: Only = "",
     format: Annotated[
         Literal["table", "md", "latex", "csv", "json"], typer.Option("--as", help="What to print.")
     ] = "table",
@@ -111,17 +147,26 @@ def table(
     from anchor.studies import tables
     from anchor.studies.declared import find_study
 
-    study, results = find_study(name), _results(scale, out)
+    study, results = find_study(name).only(only), _results(scale, out, n)
     made = tables.make_table(study, results)
     if format == "json":
-        emit({"study": name, "scale": scale, "head": made.head, "rows": made.rows, "notes": made.notes})
+        emit(
+            {
+                "study": name,
+                "scale": scale,
+                "head": made.head,
+                "rows": made.rows,
+                "budgets": made.budgets,
+                "notes": made.notes,
+            }
+        )
         return
     if format != "table":
         form = {"md": tables.as_markdown, "latex": tables.as_latex, "csv": tables.as_csv}[format]
         typer.echo(form(made), nl=False)
         return
     print_table(made.head, made.rows, title=f"{study.title}. The paper: {study.claim}")
-    for note in made.notes:
+    for note in (*made.budgets, *made.notes):
         typer.echo(note)
     if left := tables.unfinished(study, results):
         typer.echo(
@@ -129,8 +174,16 @@ def table(
         )
 
 
-def _results(scale: str, out: Path) -> Results:
-    from anchor.studies.cells import Results
-    from anchor.studies.declaration import SCALES
+app.command()(tilt)
+app.command()(decomposition)
+app.command()(covariance)
 
-    return Results(out, SCALES[scale])
+
+def _results(scale: str, out: Path, n: int | None) -> Results:
+    from dataclasses import replace
+
+    from anchor.studies.cells import Results
+    from anchor.studies.scales import SCALES
+
+    chosen = SCALES[scale]
+    return Results(out, chosen if n is None else replace(chosen, n=n))

@@ -11,8 +11,9 @@ from anchor.evaluate.outputs import FinishedEvaluation
 from anchor.evaluate.render import heading, number
 from anchor.evaluate.store import Store
 from anchor.studies.cells import Results
-from anchor.studies.declaration import SCALES, Study
+from anchor.studies.declaration import Study
 from anchor.studies.declared import STUDIES
+from anchor.studies.scales import SCALES
 from anchor.studies.tables import make_table, unfinished
 
 
@@ -62,4 +63,4 @@ def _table(study: Study, results: Results, made: int) -> dict[str, Any]:
         table = make_table(study, results)
     except AnchorError as error:
         return {**head, "head": [], "rows": [], "notes": [str(error)]}
-    return {**head, "head": table.head, "rows": table.rows, "notes": table.notes}
+    return {**head, "head": table.head, "rows": table.rows, "notes": [*table.budgets, *table.notes]}

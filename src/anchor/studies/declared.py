@@ -9,58 +9,95 @@ from anchor.studies.declaration import (
     FREE,
     LEMAT,
     LEMAT_GATE,
+    LEMAT_MP,
     MATTERGEN,
-    Given,
     Judging,
     Row,
-    Searched,
     Study,
 )
+from anchor.studies.gate_figure import draw_gates
 from anchor.studies.identities import theory_table
-from anchor.studies.paper_rows import BASE_MODEL, EXPLORATION, GATE, INVALID_PENALTY
+from anchor.studies.kinds import BACKBONES, Distilled, Generated, Given, Searched
+from anchor.studies.paper_rows import BASE_MODEL, EXPLORATION, GATE, INVALID_PENALTY, REWARD_TRAINED
+from anchor.studies.theory_page import draw_theory
 
 FULL = Searched()
-GENERATOR = "needs a joint generator"
-TUNED = "needs a prior trained on a search's structures (anchor distill)"
-TRAINED_PRIOR = "needs a prior that learns from rewards (anchor search --prior-train)"
+OWN, OWN_FIXED = Judging(None), Judging(None, options=FIXED.options)
 PRIORS = ("templates-all", "wyckoff", "crystalite", "omatg", "kldm")
 IN_PAPER = {
     "kldm": "Trained on KLDM",
     "crystalite": "Trained on KLDM → Crystalite",
     "omatg": "Trained on KLDM → OMatG",
 }
+DNG = {"Crystalite-DNG": "crystalite-dng", "KLDM-DNG": "kldm-dng"}
+PUBLISHED = ("MatterGen-MP", "KLDM-x_0(D)", "Crystalite", "MatterGen+REPA")
+"""Rows of tab:mattergen_dng that others published."""
+CSP = {
+    "KLDM-CSP": ("kldm", ("relaxed", "unrelaxed", "rendered")),
+    "Crystalite-CSP": ("crystalite", ("relaxed",)),
+}
+"""Backbones and the arms that the paper fine-tunes."""
+ARMS = {
+    "Released checkpoint": "start",
+    "FT: MP-20 only (ctl)": "control",
+    "FT: MP-20 + ANCHOR": "relaxed",
+    "FT: MP-20 + ANCHOR, unrelaxed cells": "unrelaxed",
+    "FT: MP-20 + Crystalite-rendered ANCHOR": "rendered",
+    "From scratch: MP-20 only (ctl)": "scratch-control",
+    "From scratch: MP-20 + ANCHOR": "scratch",
+}
+"""Rows of tab:app-ft and our names of their arms."""
 
 _base = tuple(Row(name, Searched(s), FIXED, name) for name, s in BASE_MODEL.items())
 _penalties = (*INVALID_PENALTY.items(), ("r_inv = -0.2", ()))
 _exploration = {"full method": (), **EXPLORATION}
-_dng = [
-    f"{name}{how}"
-    for name in ("Crystalite-DNG", "KLDM-DNG")
-    for how in ("", " → CSP", " + FT (mean)", " + FT (bal.)", " + FT (mean) → CSP", " + FT (bal.) → CSP")
-]
-_tuned = [
-    f"{name} (step-matched control){data}"
-    for name in ("KLDM-CSP", "Crystalite-CSP")
-    for data in ("", " + ANCHOR data")
-]
+
+
+def _generators(judging: Judging, *, tuned: bool = True) -> tuple[Row, ...]:
+    """Both generators: their crystals, and their compositions with the crystals of their backbone."""
+    rows = []
+    for label, name in DNG.items():
+        rewards = ((None, ""), ("mean", " + FT (mean)"), ("bal", " + FT (bal.)"))[: 3 if tuned else 1]
+        for backbone, arrow in ((None, ""), (BACKBONES[name], " → CSP")):
+            for reward, more in rewards:
+                by = Judging(backbone, judging.protocol, judging.options)
+                text = f"{label}{more}{arrow}"
+                rows.append(Row(text, Generated(name, reward), by, text))
+    return tuple(rows)
+
+
+def _arms(judging: Judging) -> tuple[Row, ...]:
+    """Every backbone and arm of tab:app-ft."""
+    own = Judging(None, judging.protocol, judging.options)
+    rows = []
+    for label, (prior, tuned) in CSP.items():
+        for text, arm in ARMS.items():
+            arms = ("scratch",) if arm.startswith("scratch") else tuned
+            if arm in ("start", "control", "scratch-control", *arms):
+                rows.append(Row(f"{label}: {text}", Distilled(prior, arm, arms), own, f"{label}: {text}"))
+    return tuple(rows)
 
 
 def _where(judging: Judging) -> tuple[Row, ...]:
     """Rows of tab:internal and tab:mattergen_dng."""
 
-    def by(prior: str) -> Judging:
+    def by(prior: str | None) -> Judging:
         return Judging(prior, judging.protocol, judging.options)
 
     return (
         Row("random formulas", Given("random"), judging, "Random formulas"),
         Row("charge-neutral formulas", Given("neutral"), judging, "Enumerated charge-neutral"),
         Row("screened formulas (ours)", Given("screened"), judging),
-        *(Row(name, None, judging, name, GENERATOR) for name in _dng),
+        *_generators(judging),
         *(Row(f"search → {prior}", FULL, by(prior), IN_PAPER.get(prior)) for prior in PRIORS),
-        Row("Shared reward", None, judging, "Shared reward", TRAINED_PRIOR),
-        Row("Stability-only CSP reward", None, judging, "Stability-only CSP reward", TRAINED_PRIOR),
-        *(Row(name, None, judging, name, TUNED) for name in _tuned),
-    )
+        *(Row(name, Searched(settings), by(None), name) for name, settings in REWARD_TRAINED.items()),
+        *(
+            Row(f"{label} (step-matched control){data}", Distilled(prior, arm, arms), by(None),
+                f"{label} (step-matched control){data}")
+            for label, (prior, arms) in CSP.items()
+            for data, arm in (("", "control"), (" + ANCHOR data", "relaxed"))
+        ),
+    )  # fmt: skip
 
 
 def _gate_rows() -> tuple[Row, ...]:
@@ -69,10 +106,21 @@ def _gate_rows() -> tuple[Row, ...]:
         ("trained with the paper's gate", FULL, "ANCHOR → KLDM-CSP"),
         ("trained with LeMat's gate", Searched(GATE["LeMat-GenBench gate"]), "KLDM backbone"),
     )
-    return tuple(
-        Row(label, cell, judging, paper)
-        for label, cell, paper in trained
-        for judging in (FREE, LEMAT_GATE, LEMAT)
+    scored = (FREE, LEMAT_GATE, LEMAT_MP)
+    rows = [Row(label, cell, judging, paper) for label, cell, paper in trained for judging in scored]
+    own = (Judging(None, judging.protocol, judging.options) for judging in scored)
+    dng = [Row("Crystalite-DNG", Generated("crystalite-dng"), judging, "Crystalite-DNG") for judging in own]
+    return (*rows, *dng)
+
+
+def _lemat(judging: Judging) -> tuple[Row, ...]:
+    """Rows of tab:app-lemat-mp20 and tab:app-lemat-bulk."""
+    own = Judging(None, judging.protocol, judging.options)
+    return (
+        Row("search", FULL, judging, "ANCHOR → KLDM-CSP"),
+        Row("charge-neutral formulas", Given("neutral"), judging),
+        Row("screened formulas (ours)", Given("screened"), judging),
+        *(Row(label, Generated(name), own, label) for label, name in DNG.items()),
     )
 
 
@@ -127,7 +175,7 @@ STUDIES = {
         ),
         Study(
             "mattergen", "The same under MatterGen's protocol (Table 3)", "tab:mattergen_dng",
-            _where(MATTERGEN),
+            (*(Row(name, None, MATTERGEN, name) for name in PUBLISHED), *_where(MATTERGEN)),
             ("Unique", "Novel", "Meta", "Stable", "E_hull", "RMSD", "MSUN", "SUN"),
             claim="41.3 % MSUN against 29.2 % for the best published model.",
         ),
@@ -140,20 +188,18 @@ STUDIES = {
         ),
         Study(
             "gates", "Gates that a search is trained with and scored by", "tab:gates", _gate_rows(),
-            table=tables.gates,
+            table=tables.gates, draw=draw_gates,
             claim="A policy exploits its gate: with LeMat's it proposes 80 % all-metal formulas.",
         ),
         Study(
-            "lemat", "LeMat-GenBench", "tab:app-lemat-mp20",
-            (
-                Row("search", FULL, LEMAT, "ANCHOR → KLDM-CSP"),
-                Row("charge-neutral formulas", Given("neutral"), LEMAT),
-                Row("screened formulas (ours)", Given("screened"), LEMAT),
-                Row("Crystalite-DNG", None, LEMAT, "Crystalite-DNG", GENERATOR),
-                Row("KLDM-DNG", None, LEMAT, "KLDM-DNG", GENERATOR),
-            ),
-            ("Valid", "Unique", "Novel", "Meta", "Stable", "E_hull", "MSUN", "SUN"),
+            "lemat", "LeMat-GenBench; ours on the Materials Project's hull", "tab:app-lemat-mp20",
+            _lemat(LEMAT_MP), ("Valid", "Unique", "Novel", "Meta", "Stable", "E_hull", "MSUN", "SUN"),
             claim="On-hull rates fall from 13.6 to 0.4 % when potential, relaxation and hull change.",
+        ),
+        Study(
+            "lemat-bulk", "The same on the larger hull; ours of both databases", "tab:app-lemat-bulk",
+            _lemat(LEMAT), ("Valid", "Unique", "Novel", "Meta", "Stable", "E_hull", "MSUN", "SUN"),
+            claim="On the larger hull nothing of the search is stable, and 2.9 % are metastable.",
         ),
         Study(
             "lattice", "Lattice fixed or free", "tab:app-internal",
@@ -170,23 +216,19 @@ STUDIES = {
             (
                 Row("search, positions", FULL, FIXED, "ANCHOR → KLDM-CSP, positions"),
                 Row("search, cell free", FULL, FREE, "ANCHOR → KLDM-CSP, cell free"),
+                Row("policy that ships, positions", Given("default"), FIXED),
+                Row("policy that ships, cell free", Given("default"), FREE),
                 Row("charge-neutral, positions", Given("neutral"), FIXED),
                 Row("charge-neutral, cell free", Given("neutral"), FREE),
+                Row("KLDM-DNG, positions", Generated("kldm-dng"), OWN_FIXED, "KLDM-DNG, positions"),
+                Row("KLDM-DNG, cell free", Generated("kldm-dng"), OWN, "KLDM-DNG, cell free"),
             ),
             table=tables.relaxation_budget,
             claim="At 100 steps 16 % of a search's relaxations converge, at 400 steps 99 %.",
         ),
         Study(
             "csp-training", "Likelihood training of priors on a search's structures", "tab:app-ft",
-            tuple(
-                Row(f"{prior}: {arm}", None, MATTERGEN, f"{prior}: {arm}", TUNED)
-                for prior, arms in (
-                    ("KLDM-CSP", ("Released checkpoint", "FT: MP-20 only (ctl)", "FT: MP-20 + ANCHOR")),
-                    ("Crystalite-CSP", ("Released checkpoint", "FT: MP-20 only (ctl)", "FT: MP-20 + ANCHOR")),
-                )
-                for arm in arms
-            ),
-            ("MSUN", "SUN"),
+            _arms(MATTERGEN), ("MSUN", "SUN"),
             claim="It helps Crystalite-CSP (14.4 → 24.5 % SUN) and not KLDM-CSP.",
         ),
         Study(
@@ -199,6 +241,12 @@ STUDIES = {
                 ),
                 *(Row(name, Searched(s), FREE, name) for name, s in EXPLORATION.items()),
                 Row("LeMat's gate", Searched(GATE["LeMat-GenBench gate"]), FREE, "KLDM, LeMat-GenBench gate"),
+                *(
+                    Row(name, Searched(s), FREE, paper)
+                    for (name, s), paper in zip(
+                        REWARD_TRAINED.items(), ("ANCHOR shared rewards", "Stability only"), strict=True
+                    )
+                ),
             ),
             table=tables.budgets, evaluated=False,
             claim="Collapsed searches are cheaper per structure, because they repeat small cells.",
@@ -214,7 +262,7 @@ STUDIES = {
         ),
         Study(
             "theory", "The argument for a frozen prior, on enumerable spaces", None, (),
-            table=theory_table, evaluated=False,
+            table=theory_table, evaluated=False, draw=draw_theory,
             claim="A KL-regularised fine-tune reweights what a model proposes already, by a bounded factor.",
         ),
     )

@@ -46,7 +46,8 @@ def _differences(space: int) -> dict[tuple[str, str], float]:
     frozen = theory.joint(rng.dirichlet(np.ones(COMPOSITIONS)), theory.conditional(p0))
     return {
         ("eq:reward_tilt", "q* and a numerical optimum: value lost, nats·β"): abs(
-            theory.objective(q, p0, reward, beta) - _best_value(p0, reward, beta)
+            theory.objective(q, p0, reward, beta)
+            - theory.objective(best_tilt(p0, reward, beta), p0, reward, beta)
         ),
         ("eq:optimal_composition_marginal", "q*(c) and p₀(c) Z(c)"): _largest(
             theory.marginal(q), theory.tilted_marginal(p0, reward, beta)
@@ -75,15 +76,18 @@ def _differences(space: int) -> dict[tuple[str, str], float]:
     }
 
 
-def _best_value(p0: theory.Table, reward: theory.Table, beta: float) -> float:
-    """The largest objective that a general optimiser finds over all distributions."""
+def best_tilt(p0: theory.Table, reward: theory.Table, beta: float) -> theory.Table:
+    """The distribution with the largest objective that a general optimiser finds."""
+
+    def distribution(logits: theory.Table) -> theory.Table:
+        weight = np.exp(logits - logits.max())
+        return (weight / weight.sum()).reshape(p0.shape)
 
     def lost(logits: theory.Table) -> float:
-        weight = np.exp(logits - logits.max())
-        return -theory.objective((weight / weight.sum()).reshape(p0.shape), p0, reward, beta)
+        return -theory.objective(distribution(logits), p0, reward, beta)
 
     found = minimize(lost, np.zeros(p0.size), method="L-BFGS-B", options={"maxiter": 500, "maxfun": 10**6})
-    return -float(found.fun)
+    return distribution(found.x)
 
 
 def _largest(a: theory.Table, b: theory.Table | float) -> float:

@@ -41,6 +41,12 @@ EXPLORATION: dict[str, tuple[str, ...]] = {
 GATE: dict[str, tuple[str, ...]] = {"LeMat-GenBench gate": ("gate.name=lemat",)}
 """app:gates."""
 
+REWARD_TRAINED: dict[str, tuple[str, ...]] = {
+    "Shared reward": ("prior.name=kldm", "prior.train=shared"),
+    "Stability-only CSP reward": ("prior.name=kldm", "prior.train=stability"),
+}
+"""app:reward-ft, reward-trained KLDM-CSP: the one place where a search changes its prior."""
+
 SOURCES: dict[str, tuple[str, ...]] = {
     "random formulas": ("policy.source=random",),
     "enumerated charge-neutral": ("policy.source=neutral",),

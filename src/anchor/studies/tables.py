@@ -20,6 +20,7 @@ from anchor.search.ledger import Ledger
 from anchor.statistics import wilson_interval
 from anchor.studies.cells import Results
 from anchor.studies.declaration import Row, Study, Table, paper_tables
+from anchor.studies.kinds import Given, Searched
 
 FIFTHS = 5
 LATE = 10_000
@@ -30,13 +31,14 @@ def make_table(study: Study, results: Results) -> Table:
     """The table of a study as far as its cells are finished."""
     table = (study.table or rates)(study, results)
     missing = [f"{row.label}: {row.needs}" for row in study.rows if row.cell is None]
-    notes = [f"Ours: {results.scale.budget}."] if study.rows else []
+    budgets = [f"Ours ({results.scale.name}): {results.scale.budget}."] if study.rows else []
+    if any(not isinstance(row.cell, (Given, Searched)) for row in study.made):
+        budgets.append(f"Ours, trained beside policies: {results.scale.training_budget}.")
     if study.paper is not None:
         stated = paper_tables()[study.paper]
-        notes.append(f"The paper ({study.paper}, {stated['what']}): {stated['budget']}.")
-    if missing:
-        notes.append("Rows of the paper that cannot be made here: " + "; ".join(missing) + ".")
-    return Table(table.head, table.rows, [*table.notes, *notes])
+        budgets.append(f"The paper ({study.paper}, {stated['what']}): {stated['budget']}.")
+    others = ["Rows of the paper that others made: " + "; ".join(missing) + "."] if missing else []
+    return Table(table.head, table.rows, [*table.notes, *others], budgets)
 
 
 def rates(study: Study, results: Results) -> Table:
@@ -223,12 +225,16 @@ def counted(k: int, n: int) -> str:
 def as_markdown(table: Table) -> str:
     lines = [table.head, ["---"] * len(table.head), *table.rows]
     body = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
-    return body + "\n\n" + "\n".join(f"- {note}" for note in table.notes) + "\n"
+    above = "".join(f"**{budget}**\n\n" for budget in table.budgets)
+    below = "".join(f"- {note}\n" for note in table.notes)
+    return above + body + "\n" + (f"\n{below}" if below else "")
 
 
 def as_csv(table: Table) -> str:
     stream = io.StringIO()
-    csv.writer(stream, lineterminator="\n").writerows([table.head, *table.rows])
+    lines = [[*row, *([" ".join(table.budgets)] if table.budgets else [])] for row in table.rows]
+    head = [*table.head, *(["budgets"] if table.budgets else [])]
+    csv.writer(stream, lineterminator="\n").writerows([head, *lines])
     return stream.getvalue()
 
 
@@ -237,7 +243,7 @@ def as_latex(table: Table) -> str:
     return (
         "\n".join(
             [
-                *(f"% {note}" for note in table.notes),
+                *(f"% {note}" for note in (*table.budgets, *table.notes)),
                 rf"\begin{{tabular}}{{@{{}}l{'r' * (len(table.head) - 1)}@{{}}}}",
                 r"\toprule",
                 " & ".join(tex(cell) for cell in table.head) + r" \\",

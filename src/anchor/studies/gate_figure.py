@@ -1,0 +1,91 @@
+"""What a gate makes of a search (fig:element_sampling): elements, metals, size of formulas."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pymatgen.core import Element
+
+from anchor.chemistry.formula import parse_amounts
+from anchor.search.ledger import Ledger
+
+if TYPE_CHECKING:
+    from anchor.studies.cells import Results
+    from anchor.studies.declaration import Study
+
+LAST_STEPS = 400
+"""Of the paper's panel of elements."""
+WINDOWS = 20
+"""Points of the curves."""
+SHOWN = 24
+"""Elements in the panel."""
+
+
+def formulas_by_step(ledger: Ledger) -> list[tuple[int, dict[str, int]]]:
+    """Step and amounts of every proposal."""
+    return [(row["step"], parse_amounts(row["formula"])) for row in ledger.rows(("step", "formula"))]
+
+
+def all_metal(amounts: dict[str, int]) -> bool:
+    return all(Element(symbol).is_metal for symbol in amounts)
+
+
+def element_shares(proposals: list[tuple[int, dict[str, int]]], last: int = LAST_STEPS) -> dict[str, float]:
+    """Share of the formulas of the last steps that have each element."""
+    end = max(step for step, _ in proposals)
+    late = [amounts for step, amounts in proposals if step > end - last]
+    counts = Counter(symbol for amounts in late for symbol in amounts)
+    return {symbol: count / len(late) for symbol, count in counts.most_common()}
+
+
+def curves(proposals: list[tuple[int, dict[str, int]]]) -> list[tuple[int, float, float]]:
+    """Structures so far, all-metal share and mean atoms per formula, window by window."""
+    points = []
+    for part in np.array_split(np.arange(len(proposals)), min(WINDOWS, len(proposals))):
+        window = [proposals[i][1] for i in part]
+        metals = float(np.mean([all_metal(amounts) for amounts in window]))
+        atoms = float(np.mean([sum(amounts.values()) for amounts in window]))
+        points.append((int(part[-1]) + 1, metals, atoms))
+    return points
+
+
+def draw_gates(study: Study, results: Results, folder: Path) -> list[Path]:
+    """The figure of all finished searches of a study as a PNG."""
+    ledgers: dict[str, Ledger] = {}
+    for row in study.made:
+        if row.label not in ledgers and (ledger := results.ledger(row)) is not None:
+            ledgers[row.label] = ledger
+    if not ledgers:
+        return []
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    found = {label: formulas_by_step(ledger) for label, ledger in ledgers.items()}
+    shares = {label: element_shares(proposals) for label, proposals in found.items()}
+    most = Counter(
+        {s: max(part.get(s, 0) for part in shares.values()) for part in shares.values() for s in part}
+    )
+    symbols = [symbol for symbol, _ in most.most_common(SHOWN)]
+    figure, (elements, metals, atoms) = plt.subplots(1, 3, figsize=(13, 3.6), layout="constrained")
+    width = 0.8 / len(shares)
+    for i, (label, part) in enumerate(shares.items()):
+        heights = [100 * part.get(symbol, 0) for symbol in symbols]
+        elements.bar(np.arange(len(symbols)) + i * width, heights, width, label=label)
+        x, metal, size = zip(*curves(found[label]), strict=True)
+        metals.plot(x, [100 * m for m in metal], label=label)
+        atoms.plot(x, size, label=label)
+    elements.set_xticks(np.arange(len(symbols)), symbols, fontsize=7)
+    elements.set(ylabel="formulas with the element, %", title=f"last {LAST_STEPS} steps")
+    metals.set(xlabel="structures", ylabel="all-metal formulas, %", ylim=(0, 100))
+    atoms.set(xlabel="structures", ylabel="atoms per formula", ylim=(0, None))
+    elements.legend(fontsize="small")
+    figure.suptitle(f"{results.scale.name}: {results.scale.budget}", fontsize=8)
+    path = folder / "gates.png"
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+    return [path]
