@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from anchor.cli.found import brief
 from anchor.cli.main import app
-from anchor.cli.search import _brief
 from anchor.errors import InputError
 from anchor.formats import load
 from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS
@@ -107,18 +107,19 @@ def test_our_own_table_of_finds_can_be_read(salt: Path, tmp_path: Path) -> None:
 
 def find_row() -> dict[str, Any]:
     return {
-        "level": None, "formula": "NaCl", "spacegroup": "Fm-3m", ABOVE: -0.0123456, ABOVE_WITH_FINDS: None,
+        "what": "find", "level": None, "formula": "NaCl", "spacegroup": "Fm-3m", ABOVE: -0.0123456,
+        ABOVE_WITH_FINDS: None,
         "energy_above_each_hull_ev_per_atom": {"dft": 0.5}, "novelty_reference": 0.75, "n_atoms": 2,
         "relaxation": "converged", "why": "", "known_in": "", "suspicious": False, "thin": "", "holes": "",
     }  # fmt: skip
 
 
 def test_numbers_in_json_are_numbers() -> None:
-    (brief,) = json.loads(json.dumps(_brief([find_row()])))
-    assert brief["e_hull"] == -0.0123456
-    assert brief["novelty"] == 0.75
-    assert brief["e_hull_with_finds"] is None
-    assert brief["level"] is None
+    (row,) = json.loads(json.dumps(brief([find_row()])))
+    assert row["e_hull"] == -0.0123456
+    assert row["novelty"] == 0.75
+    assert row["e_hull_with_finds"] is None
+    assert row["level"] is None
 
 
 def test_new_sun_counts_what_the_table_of_finds_may_hold() -> None:
