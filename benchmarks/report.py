@@ -39,9 +39,8 @@ def main() -> None:
         ledger = filled(Path(place), load_catalogue(SHIPPED), n)
         before = time.process_time()
         path = write_report(ledger, Path(place) / "report.html")
-        print(
-            f"{n} candidates: {path.stat().st_size / 1e6:.1f} MB, made in {time.process_time() - before:.0f} s"
-        )
+        made, size = time.process_time() - before, path.stat().st_size / 1e6
+        print(f"{n} candidates: {size:.1f} MB, made in {made:.0f} s")
         if not CHROMIUM.exists():
             print("there is no chromium to open it: make browser")
             return
