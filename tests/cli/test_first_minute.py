@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from anchor.cli.common import print_table
 from anchor.cli.found import brief
 from anchor.cli.main import app
 from anchor.errors import InputError
@@ -168,3 +169,28 @@ def test_a_ledger_on_a_read_only_disk_is_read(tmp_path: Path, monkeypatch: pytes
     assert ledger.config == {"a": 1}
     assert "immutable" in str(ledger._engine.url)
     assert {path.name for path in (tmp_path / "run").iterdir()} == {"ledger.db"}
+
+
+@pytest.mark.parametrize(("width", "lines"), [(120, 1), (50, 6)])
+def test_numbers_are_whole_at_any_width(
+    width: int, lines: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table where there is room, else a block of lines for each row."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    heads = [
+        "structure",
+        "formula",
+        "above hull eV/atom",
+        "formation eV/atom",
+        "competing phases",
+        "note",
+        "status",
+    ]
+    row = ["POSCAR_NaCl", "NaCl", "-0.0023", "-2.0311", "0.5 Na2Cl2 + 0.5 Cl2Na2", "-", "scored, converged"]
+    print_table(heads, [row], title="a title")
+    out = capsys.readouterr().out
+    assert "…" not in out
+    assert all(part in out for part in row if part != "-")
+    assert "note" not in out, "nothing is said in this column"
+    assert sum(any(part in line for part in row if part != "-") for line in out.splitlines()) == lines

@@ -152,8 +152,8 @@ def test_a_search_starts_stops_and_goes_on(view: object, served: Page) -> None:
     before = [row["formula"] for row in ledger.rows(["formula"])]
     view.click("button:has-text('Resume')")
     view.wait_for_selector("#state:text-is('running')")
-    count = "document.querySelector('#progress .note').textContent.split(' ')[0].replaceAll(',', '')"
-    view.wait_for_function(f"Number({count}) > {len(before)}", timeout=600_000)
+    said = "#progress .note:has-text('of 5,000 structures')"
+    view.wait_for_selector(f"{said}:not(:has-text('{len(before)} of'))", timeout=600_000)
     view.click("button:has-text('Stop after this step')")
     view.wait_for_selector("#state:text-is('not running')", timeout=600_000)
     after = [row["formula"] for row in ledger.rows(["formula"])]
