@@ -84,7 +84,7 @@ fill(async () => {
     )
     const mark = [now.steps, now.refined, now.verdicts].join()
     if (!list) {
-      const kinds = { finds: 'finds', refined: 'finds, near, far and others', candidates: 'all candidates' }
+      const kinds = { finds: 'finds, cell relaxed', refined: 'finds, near, far and others', candidates: 'all candidates' }
       list = browser(base, now.refined ? kinds : Object.fromEntries(Object.entries(kinds).reverse()))
       listed.replaceChildren(el('section', {}, el('h2', {}, 'Crystals'), list.node))
       draw()
