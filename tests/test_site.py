@@ -1,5 +1,6 @@
 """The documentation site: every page is in it, every link leads somewhere, nothing comes from other hosts."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -38,3 +39,11 @@ def test_site_builds_without_warning_and_needs_no_network(tmp_path: Path) -> Non
         assert not LOADED.search(text), page.name
         assert 'class="mermaid"' not in text, "the theme would fetch mermaid: draw it as SVG"
     assert "energy_above_hull" in (tmp_path / "site" / "python.html").read_text()
+
+
+def test_the_lock_of_the_viewer_holds_what_it_asks_for() -> None:
+    """`npm ci` refuses a lock made on one machine that leaves out the parts for others."""
+    packages = json.loads((ROOT / "web" / "package-lock.json").read_text())["packages"]
+    asked = {name for found in packages.values() for name in found.get("optionalDependencies", {})}
+    locked = {place.rpartition("node_modules/")[2] for place in packages}
+    assert asked - locked == set()

@@ -15,9 +15,8 @@ What comes back prints itself as a table, and converts: `.to_pandas()`, `.to_str
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -33,7 +32,7 @@ from anchor.errors import InputError
 from anchor.evaluate.registry import load_protocol
 from anchor.evaluate.run import evaluate as run_evaluation
 from anchor.evaluate.sources import given_crystals
-from anchor.formats import load, write
+from anchor.formats import load
 from anchor.hull import load_hull
 from anchor.matching.uniqueness import first_structures
 from anchor.outcomes.columns import ABOVE, ENERGY, FORMATION, above
@@ -42,15 +41,13 @@ from anchor.outcomes.rows import each_hull
 from anchor.potentials import load_potential
 from anchor.priors import load_prior
 from anchor.relax.parallel import Relaxer
+from anchor.results import Found, Results, read_found
 from anchor.search.campaign import Campaign
-from anchor.search.finds import Finds, refine
-from anchor.search.ledger import Ledger, decode_crystal
+from anchor.search.finds import refine
+from anchor.search.ledger import Ledger
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
-
     from anchor.evaluate.outputs import FinishedEvaluation
-    from anchor.report.notebook import Frame
     from anchor.verify.run import Record
 
 One: TypeAlias = Structure | Atoms | Crystals | str | PathLike[str]
@@ -58,91 +55,6 @@ Structures: TypeAlias = One | Sequence[One]
 POTENTIAL = "mattersim-1m"
 """The potential of searches: what they find and what is asked here are on one scale."""
 ACCEPTED = "give pymatgen structures, ASE atoms, file names, or lists of them"
-SHOWN = 20
-"""Rows that a table prints."""
-
-
-class Find(dict[str, Any]):
-    """One crystal with what is known of it, a dictionary."""
-
-    def __init__(self, row: Mapping[str, Any], crystal: Crystals) -> None:
-        super().__init__(row)
-        self.crystal = crystal
-
-    def view(self, *, height: int = 420) -> Any:
-        """The crystal, to turn with the mouse in a notebook; `height` in px."""
-        from anchor.report.notebook import view_crystal
-
-        return view_crystal(self.crystal, height=height)
-
-    def to_structure(self) -> Structure:
-        return self.crystal.to_structures()[0]
-
-    def to_atoms(self) -> Atoms:
-        return self.crystal.to_atoms()[0]
-
-    def _repr_html_(self) -> str:
-        return _html_table([self], list(self))
-
-
-@dataclass(frozen=True, eq=False)
-class Results:
-    """Crystals with a row of plain values each.
-
-    Attributes:
-        crystals: One per row.
-        rows: What is known of each.
-    """
-
-    crystals: Crystals
-    rows: list[dict[str, Any]]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[Find]:
-        return (self[i] for i in range(len(self)))
-
-    def __getitem__(self, i: int) -> Find:
-        return Find(self.rows[i], self.crystals[i % len(self.rows)])
-
-    def to_pandas(self) -> DataFrame:
-        from pandas import DataFrame
-
-        return DataFrame(self.rows)
-
-    def to_structures(self) -> list[Structure]:
-        return self.crystals.to_structures()
-
-    def to_atoms(self) -> list[Atoms]:
-        return self.crystals.to_atoms()
-
-    def write(self, path: str | PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write the crystals with their numbers, in the format of the ending; no ending: a folder of CIFs."""
-        numbers = {
-            name: np.array([_number(row.get(name)) for row in self.rows])
-            for name in dict.fromkeys(name for row in self.rows for name in row)
-            if any(isinstance(row.get(name), float) for row in self.rows)
-        }
-        return write(path, self.crystals, [str(row["id"]) for row in self.rows], numbers, overwrite=overwrite)
-
-    def _repr_html_(self) -> str:
-        if not self.rows:
-            return "<p>no crystals</p>"
-        names = [name for name in self.rows[0] if any(_text(row.get(name)) for row in self.rows[:SHOWN])]
-        more = len(self.rows) - SHOWN
-        return _html_table(self.rows[:SHOWN], names) + (f"<p>… and {more} more</p>" if more > 0 else "")
-
-    def __repr__(self) -> str:
-        if not self.rows:
-            return "no crystals"
-        shown = [{name: _text(value) for name, value in row.items()} for row in self.rows[:SHOWN]]
-        names = [name for name in shown[0] if any(row[name] for row in shown)]
-        width = {name: max(len(name), *(len(row[name]) for row in shown)) for name in names}
-        lines = ["  ".join(name.ljust(width[name]) for name in names)]
-        lines += ["  ".join(row[name].ljust(width[name]) for name in names) for row in shown]
-        more = len(self.rows) - len(shown)
-        return "\n".join([line.rstrip() for line in lines] + ([f"… and {more} more"] if more else []))
 
 
 def relax(
@@ -234,25 +146,6 @@ def predict(
     return Results(found.crystals[[order[i] for i in kept]], rows)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Found(Results):
-    """Finds of a search.
-
-    Attributes:
-        ledger: Where every candidate is.
-        campaign: The search itself, to go on with; None of one that was only read.
-    """
-
-    ledger: Ledger
-    campaign: Campaign | None = None
-
-    def plot(self) -> Frame:
-        """Curves, energies, elements and time of the campaign, in a notebook."""
-        from anchor.report.notebook import plot_campaign
-
-        return plot_campaign(self.ledger)
-
-
 def search(
     elements: str | Sequence[str] | None = None,
     n: int = 500,
@@ -264,7 +157,7 @@ def search(
     settings: Sequence[str] = (),
     **limits: Any,
 ) -> Found:
-    """Search for new stable crystals; the finds, relaxed with the cell free.
+    """Search for new stable crystals; the finds, relaxed with the cell free, and apart from them the rest.
 
     Args:
         elements: "Na Mn P O", or a list; None: all.
@@ -287,30 +180,13 @@ def search(
 
 
 def load_campaign(location: str | PathLike[str]) -> Found:
-    """The finds of a campaign's folder, ledger file or database, to look at; nothing is computed."""
-    return _found(Ledger.open(str(location)), None)
+    """What a campaign's folder, ledger file or database holds, to look at; nothing is computed."""
+    return read_found(Ledger.open(str(location)), None)
 
 
 def found_by(campaign: Campaign) -> Found:
-    """The finds that a campaign's ledger holds."""
-    return _found(campaign.ledger, campaign)
-
-
-def _found(ledger: Ledger, campaign: Campaign | None) -> Found:
-    rows = Finds.read(ledger).finds
-    names = (
-        "formula",
-        "spacegroup",
-        ABOVE,
-        "energy_above_hull_with_finds_ev_per_atom",
-        "novelty_reference",
-        "thin",
-        "level",
-        "why",
-    )
-    crystals = Crystals.concatenate(decode_crystal(row["crystal"]) for row in rows)
-    found = [{"id": row["candidate"], **{name: row.get(name) for name in names}} for row in rows]
-    return Found(crystals, found, ledger, campaign)
+    """What a campaign's ledger holds."""
+    return read_found(campaign.ledger, campaign)
 
 
 def evaluate(
@@ -454,22 +330,3 @@ def _symbols(elements: str | Sequence[str] | None) -> tuple[str, ...] | None:
     if elements is None:
         return None
     return tuple(elements.replace(",", " ").split()) if isinstance(elements, str) else tuple(elements)
-
-
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) else float("nan")
-
-
-def _text(value: Any) -> str:
-    if value is None or value == "":
-        return ""
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
-
-
-def _html_table(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
-    """Rows for a notebook; text is escaped."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in names)
-    lines = "".join(
-        f"<tr>{''.join(f'<td>{escape(_text(row.get(name)))}</td>' for name in names)}</tr>" for row in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"

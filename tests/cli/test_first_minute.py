@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from anchor.cli.common import print_table
+from anchor.cli.found import brief
 from anchor.cli.main import app
-from anchor.cli.search import _brief
 from anchor.errors import InputError
 from anchor.formats import load
 from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS
@@ -107,18 +108,19 @@ def test_our_own_table_of_finds_can_be_read(salt: Path, tmp_path: Path) -> None:
 
 def find_row() -> dict[str, Any]:
     return {
-        "level": None, "formula": "NaCl", "spacegroup": "Fm-3m", ABOVE: -0.0123456, ABOVE_WITH_FINDS: None,
+        "what": "find", "level": None, "formula": "NaCl", "spacegroup": "Fm-3m", ABOVE: -0.0123456,
+        ABOVE_WITH_FINDS: None,
         "energy_above_each_hull_ev_per_atom": {"dft": 0.5}, "novelty_reference": 0.75, "n_atoms": 2,
         "relaxation": "converged", "why": "", "known_in": "", "suspicious": False, "thin": "", "holes": "",
     }  # fmt: skip
 
 
 def test_numbers_in_json_are_numbers() -> None:
-    (brief,) = json.loads(json.dumps(_brief([find_row()])))
-    assert brief["e_hull"] == -0.0123456
-    assert brief["novelty"] == 0.75
-    assert brief["e_hull_with_finds"] is None
-    assert brief["level"] is None
+    (row,) = json.loads(json.dumps(brief([find_row()])))
+    assert row["e_hull"] == -0.0123456
+    assert row["novelty"] == 0.75
+    assert row["e_hull_with_finds"] is None
+    assert row["level"] is None
 
 
 def test_new_sun_counts_what_the_table_of_finds_may_hold() -> None:
@@ -167,3 +169,28 @@ def test_a_ledger_on_a_read_only_disk_is_read(tmp_path: Path, monkeypatch: pytes
     assert ledger.config == {"a": 1}
     assert "immutable" in str(ledger._engine.url)
     assert {path.name for path in (tmp_path / "run").iterdir()} == {"ledger.db"}
+
+
+@pytest.mark.parametrize(("width", "lines"), [(120, 1), (50, 6)])
+def test_numbers_are_whole_at_any_width(
+    width: int, lines: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table where there is room, else a block of lines for each row."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    heads = [
+        "structure",
+        "formula",
+        "above hull eV/atom",
+        "formation eV/atom",
+        "competing phases",
+        "note",
+        "status",
+    ]
+    row = ["POSCAR_NaCl", "NaCl", "-0.0023", "-2.0311", "0.5 Na2Cl2 + 0.5 Cl2Na2", "-", "scored, converged"]
+    print_table(heads, [row], title="a title")
+    out = capsys.readouterr().out
+    assert "…" not in out
+    assert all(part in out for part in row if part != "-")
+    assert "note" not in out, "nothing is said in this column"
+    assert sum(any(part in line for part in row if part != "-") for line in out.splitlines()) == lines

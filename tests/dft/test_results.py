@@ -96,6 +96,48 @@ def test_our_own_gpaw_jobs_come_back(salt: Crystals, tmp_path: Path) -> None:
     assert result.crystal.hash == job.crystal.hash
 
 
+def gpaw_output(crystal: Crystals, energies: list[float], *, converged: bool = True) -> str:
+    """What GPAW of 2026 prints, the lines that matter: an older geometry, then the crystal's own."""
+    (atoms,) = crystal.to_atoms()
+
+    def table(positions: np.ndarray, cell: np.ndarray) -> list[str]:
+        sites = [
+            f"| {i} |     {symbol} | {' | '.join(f'{x:.6f}' for x in place)} | ( 0.0000,  0.0000,  0.0000) |"
+            for i, (symbol, place) in enumerate(zip(atoms.symbols, positions, strict=True))
+        ]
+        vectors = [f"|      yes | {' | '.join(f'{x:.6f}' for x in row)} | 2.9 | 60.0 |" for row in cell]
+        return [
+            "Atoms  # Å, Bohr magnetons", "|   | symbol | x | y | z | magnetic moments |", "|---|---|",
+            *sites, "", "", "Unit cell  # Å", "| periodic | x | y | z | lengths | angles |", "|---|---|",
+            *vectors, "", "",
+        ]  # fmt: skip
+
+    return "\n".join(
+        [
+            "  __  _  _", " | _ |_)|_||  |", " |__||  | ||/\\| - 26.7.0", "", "Input parameters:",
+            "  mode=PW(ecut=350.0),", "  xc=XC(name='PBE')", "",
+            *table(1.1 * atoms.positions, 1.1 * atoms.cell.array), "Cutoff: 350.0 eV", "",
+            "xc functional:", "  name: PBE with 2 nearest neighbor stencil", "",
+            *table(atoms.positions, atoms.cell.array),
+            "Converged in 8 steps" if converged else "Did not converge!",
+            *(f"  Extrapolated:     {energy:.6f}" for energy in energies),
+        ]
+    )  # fmt: skip
+
+
+def test_text_of_gpaw(salt: Crystals, tmp_path: Path) -> None:
+    (tmp_path / "salt.txt").write_text(gpaw_output(salt, [-6.5, -7.25]))
+    (result,) = map(read_result, result_files([tmp_path]))
+    assert (result.code, result.settings, result.formula) == ("GPAW", "PBE, 350 eV", "NaCl")
+    assert result.energy.energy == pytest.approx(-7.25)
+    assert np.abs(result.crystal.lattice - salt.lattice).max() < 1e-5
+    (tmp_path / "salt.txt").write_text(gpaw_output(salt, [-7.0], converged=False))
+    assert "not converged" in read_result(tmp_path / "salt.txt").energy.text
+    (tmp_path / "salt.txt").write_text(gpaw_output(salt, []))
+    with pytest.raises(InputError, match="damaged or unfinished"):
+        read_result(tmp_path / "salt.txt")
+
+
 def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("bought milk")
     with pytest.raises(InputError, match="no result of VASP"):

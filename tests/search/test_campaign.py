@@ -18,6 +18,7 @@ import pytest
 from anchor.config import Config, load_config
 from anchor.errors import AnchorError, InputError
 from anchor.executors import Inline, Processes
+from anchor.outcomes.columns import ABOVE
 from anchor.priors import Prior
 from anchor.search.campaign import Campaign
 from anchor.search.environment import Environment
@@ -166,10 +167,8 @@ def test_finds_and_files(tmp_path: Path) -> None:
     campaign = Campaign.start(config, tmp_path, environment=Environment.load(config))
     campaign.run()
     found = refine(campaign, 2, max_steps=10)
-    rows = [*found.finds, *found.suspicious]
+    rows = sorted([*found.new, *found.by_standing["deep"]], key=lambda row: row[ABOVE])
     assert len(rows) == 2
-    energies = [row["energy_above_hull_ev_per_atom"] for row in rows]
-    assert energies == sorted(energies)
     assert all(row["n_atoms"] == decode_crystal(row["crystal"]).n_atoms for row in rows)
     assert all(row["known_in"] == "" for row in rows)
     by_id = {row["id"]: row for row in campaign.ledger.rows()}
@@ -183,9 +182,10 @@ def test_finds_and_files(tmp_path: Path) -> None:
         assert row["phases_known"].startswith("OQMD ")
     files = write_outputs(campaign.ledger, tmp_path, found)
     assert len(files["metrics"].read_text().splitlines()) == 2
-    cifs = sorted(path.name for path in (tmp_path / "finds").glob("*.cif"))
-    rows += found.rediscoveries
-    assert cifs == [f"{rank:02d}-{row['formula']}.cif" for rank, row in enumerate(rows, start=1)]
+    others = [row for what, group in found.groups().items() if what != "find" for row in group]
+    for title, group in (("finds", found.finds), ("others", others)):
+        cifs = sorted(path.name for path in (tmp_path / title).glob("*.cif"))
+        assert cifs == [f"{rank:02d}-{row['formula']}.cif" for rank, row in enumerate(group, start=1)]
 
 
 def test_a_prior_that_learns_is_noticed(config: Config, environment: Environment, tmp_path: Path) -> None:

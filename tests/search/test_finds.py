@@ -8,19 +8,24 @@ from typing import Any
 import numpy as np
 import pytest
 
+from anchor.cli.found import show_found, spoken
 from anchor.config import load_config
 from anchor.crystals.crystals import Crystals
-from anchor.errors import Notice
+from anchor.errors import InputError, Notice
+from anchor.exports.chosen import choose as choose_crystals
 from anchor.hull.alex_mp import AlexMPHull
 from anchor.hull.phases import Phases
 from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS
+from anchor.outcomes.tally import Tally
 from anchor.report.entries import campaign_entries
+from anchor.results import read_found
 from anchor.search import finds as finds_module
 from anchor.search.campaign import Campaign
 from anchor.search.finds import EACH, Finds, _with_finds, about, choose, choose_known, refine
 from anchor.search.ledger import Ledger, decode_crystal, encode_crystal
 from anchor.search.outputs import write_finds
 from anchor.search.tables import candidates, finds
+from anchor.selecting import everything, parse
 
 CRYSTAL = encode_crystal(
     Crystals(np.array([2]), np.array([11, 17]), np.array([[0, 0, 0], [0.5] * 3]), 4.0 * np.eye(3)[None])
@@ -88,7 +93,7 @@ def test_finds_compete_with_all_valid_candidates(ledger: Ledger) -> None:
     assert second is None
 
 
-def test_suspicious_ones_and_rediscoveries_are_listed_apart(ledger: Ledger, tmp_path: Path) -> None:
+def test_what_is_no_find_is_listed_apart(ledger: Ledger, tmp_path: Path) -> None:
     ledger.store_finds(
         [
             find(1, -0.4, suspicious=True, depth_percentile=99.7),
@@ -99,23 +104,72 @@ def test_suspicious_ones_and_rediscoveries_are_listed_apart(ledger: Ledger, tmp_
     found = Finds.read(ledger)
     assert {what: [r["formula"] for r in rows] for what, rows in found.groups().items()} == {
         "find": ["NaCl2"],
-        "suspicious": ["Na2Cl"],
-        "rediscovery": ["Na3Cl"],
+        "deep": ["Na2Cl"],
+        "known": ["Na3Cl"],
     }
     assert found.counts() == {
         "finds": 1, "on_hull_with_finds": 0, "in_thin_systems": 1, "attacked": 0, "verified": 0,
-        "suspicious": 1, "rediscoveries": 1,
+        "near": 0, "far": 0, "deep": 1, "failed": 0, "known": 1,
     }  # fmt: skip
     assert [row["formula"] for row in ledger.find_rows()] == ["Na2Cl", "NaCl2"]  # exports: no rediscovery
-    with write_finds(found, tmp_path).open() as file:
-        table = list(csv.DictReader(file))
-    assert [(row["what"], row["formula"]) for row in table] == [
-        ("find", "NaCl2"), ("suspicious", "Na2Cl"), ("rediscovery", "Na3Cl"),
+    finds, others = tables(found, tmp_path)
+    assert [(row["what"], row["formula"], row["cif"]) for row in finds] == [
+        ("find", "NaCl2", "finds/01-NaCl2.cif")
+    ]
+    assert [(row["what"], row["formula"], row["cif"]) for row in others] == [
+        ("deep", "Na2Cl", "others/01-Na2Cl.cif"), ("known", "Na3Cl", "others/02-Na3Cl.cif"),
     ]  # fmt: skip
-    assert table[0]["energy_above_hull_with_finds_ev_per_atom"] == "0.01"
-    assert table[2]["space_group_known"] == "True"
+    assert finds[0]["energy_above_hull_with_finds_ev_per_atom"] == "0.01"
+    assert others[1]["space_group_known"] == "True"
     standings = {entry["formula"]: entry["standing"] for entry in campaign_entries(ledger).shown}
     assert standings == {"NaCl2": "find", "Na2Cl": "deep", "Na3Cl": "known"}
+
+
+def tables(found: Finds, folder: Path) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+    """Rows of finds.csv and of others.csv."""
+    path = write_finds(found, folder)
+    with path.open() as finds, path.with_name("others.csv").open() as others:
+        return list(csv.DictReader(finds)), list(csv.DictReader(others))
+
+
+def test_a_list_called_finds_holds_finds(ledger: Ledger, tmp_path: Path) -> None:
+    """Near, far and broken ones are new, too, and have no place in it."""
+    ledger.store_finds([find(1, 0.91), find(2, 0.03)])
+    found = Finds.read(ledger)
+    assert found.finds == []
+    assert [(row["formula"], row["what"]) for row in found.new] == [("NaCl2", "near"), ("Na2Cl", "far")]
+    finds, others = tables(found, tmp_path)
+    assert finds == []
+    assert [row["what"] for row in others] == ["near", "far"]
+    assert list((tmp_path / "finds").glob("*")) == []
+    api = read_found(ledger, None)
+    assert (len(api), len(api.near), len(api.others)) == (0, 1, 1)
+    assert "No new crystal on the hull; 1 within 0.1 eV/atom" in repr(api)
+    assert "More structures" in repr(api)
+    assert "1 near the hull in .near" in repr(api)
+    assert api.near[0]["formula"] == "NaCl2"
+    assert "What to try" in api._repr_html_()
+    with pytest.raises(InputError, match="has no finds"):
+        choose_crystals(str(ledger.location), everything())
+    assert len(choose_crystals(str(ledger.location), parse("what = near"), which="refined")) == 1
+
+
+def test_the_terminal_tells_finds_and_others_apart(ledger: Ledger, capsys: pytest.CaptureFixture) -> None:
+    ledger.store_finds([find(1, 0.91), find(2, -0.03)])
+    words = spoken(ledger, "runs/mine")
+    show_found(words, Tally(), Finds.read(ledger))
+    said = capsys.readouterr().out
+    assert "1 new crystal on both hulls" in said
+    assert "what to try" not in said
+    rows = [line.split("\t")[:3] for line in said.splitlines() if "\t" in line]
+    assert rows[1:] == [["find", "–", "NaCl2"], ["far", "–", "Na2Cl"]]
+
+    ledger.store_finds([find(1, 0.91), find(2, 0.5)])
+    show_found(spoken(ledger, "runs/mine"), Tally(), Finds.read(ledger))
+    said = capsys.readouterr().out
+    assert "No find" in said
+    assert "merely the best of this search" in " ".join(said.split())
+    assert "anchor resume runs/mine -n 500" in said
 
 
 def test_what_is_said_about_a_find() -> None:
@@ -172,7 +226,7 @@ def test_finds_are_ordered_by_the_level_that_they_passed(ledger: Ledger, tmp_pat
             verdict(5, 1, True, origin="of another crystal"),
         ]
     )
-    found = Finds.read(ledger).finds
+    found = Finds.read(ledger).new
     assert [(row["candidate"], row["level"], row["why"]) for row in found] == [
         (2, 2, "said at 3"), (5, None, ""), (1, 0, "said at 1"),
     ]  # fmt: skip
@@ -182,8 +236,9 @@ def test_finds_are_ordered_by_the_level_that_they_passed(ledger: Ledger, tmp_pat
     ledger.store_verdicts([verdict(2, 3, True)])  # made again: the older one is gone
     counts = Finds.read(ledger).counts()
     assert (counts["attacked"], counts["verified"]) == (2, 1)
-    with write_finds(Finds.read(ledger), tmp_path).open() as file:
-        assert [(row["level"], row["why"]) for row in csv.DictReader(file)][2] == ("0", "said at 1")
+    finds, others = tables(Finds.read(ledger), tmp_path)
+    assert [row["formula"] for row in finds] == ["NaCl2", "Na2Cl"]
+    assert [(row["what"], row["level"], row["why"]) for row in others] == [("failed", "0", "said at 1")]
     shown = {entry["id"]: entry for entry in campaign_entries(ledger).shown}
     assert (shown[2]["level"], shown[2]["verdicts"][-1]["reason"]) == (3, "said at 3")
 

@@ -130,7 +130,7 @@ def test_a_phone_has_room(started: object, served: Page, scheme: str) -> None:
         complaints.check(urlsplit(served.base).netloc)
 
 
-def test_a_search_starts_stops_and_survives_a_reload(view: object, served: Page) -> None:
+def test_a_search_starts_stops_and_goes_on(view: object, served: Page) -> None:
     view.goto(f"{served.base}/new")
     for symbol in ("Na", "Na", "Cl", "Br", "I"):
         view.click(f".choice [data-element={symbol}]")
@@ -142,11 +142,20 @@ def test_a_search_starts_stops_and_survives_a_reload(view: object, served: Page)
     view.wait_for_url("**/campaign/runs~mine")
     view.wait_for_selector("#count-valid", timeout=600_000)
     view.reload()
-    view.wait_for_selector("#state:has-text('running')")
+    view.wait_for_selector("#state:text-is('running')")
     view.click("button:has-text('Stop after this step')")
-    view.wait_for_selector("#state:has-text('not running')", timeout=600_000)
+    view.wait_for_selector("#state:text-is('not running')", timeout=600_000)
     ledger = Ledger.open(served.app.state.shop.folder.root / "runs" / "mine")
     assert 0 < ledger.n_candidates < 5000
     assert all("Na" in row["formula"] for row in ledger.rows(["formula"]))
     assert served.app.state.shop.jobs.get("runs~mine").process.returncode == 0
-    view.wait_for_selector("button:has-text('Resume')")
+    before = [row["formula"] for row in ledger.rows(["formula"])]
+    view.click("button:has-text('Resume')")
+    view.wait_for_selector("#state:text-is('running')")
+    said = "#progress .note:has-text('of 5,000 structures')"
+    view.wait_for_selector(f"{said}:not(:has-text('{len(before)} of'))", timeout=600_000)
+    view.click("button:has-text('Stop after this step')")
+    view.wait_for_selector("#state:text-is('not running')", timeout=600_000)
+    after = [row["formula"] for row in ledger.rows(["formula"])]
+    assert len(before) < len(after) < 5000
+    assert after[: len(before)] == before

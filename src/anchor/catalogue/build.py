@@ -57,7 +57,7 @@ def build_catalogue(
     hull = load_campaign_hull(Config.from_ledger(ledgers[0].config), potential)
     assert isinstance(hull, PotentialHull | AlexMPHull), "there are no other hulls to search on"
     found = [Finds.read(ledger) for ledger in ledgers]
-    rows = [row for one in found for row in (*one.finds, *one.suspicious) if row["valid"]]
+    rows = [row for one in found for row in (*one.new, *one.by_standing["deep"]) if row["valid"]]
     rows += [row for catalogue in older for row in entries_of(catalogue, hull, potential)]
     rows = lowest_of_each(placed(rows, hull, potential), most)
     if not rows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -92,8 +93,17 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
+NOTHING = ("", "-", "–")
+"""Cells that say nothing: on a terminal a column of them is left out."""
+SHORT = 12
+"""Characters of a cell that is never broken."""
+
+
 def print_table(columns: list[str], rows: Iterable[Iterable[Any]], *, title: str | None = None) -> None:
-    """A table on standard output: drawn on a terminal, tab-separated when piped."""
+    """A table on standard output: drawn on a terminal, tab-separated when piped.
+
+    On a terminal that is too narrow for its columns each row is a block of lines.
+    """
     if not sys.stdout.isatty():
         typer.echo("\t".join(columns))
         for row in rows:
@@ -104,12 +114,34 @@ def print_table(columns: list[str], rows: Iterable[Iterable[Any]], *, title: str
     from rich.table import Table
     from rich.text import Text
 
+    texts = [[str(cell) for cell in row] for row in rows]
+    shown = [i for i in range(len(columns)) if not texts or any(row[i] not in NOTHING for row in texts)]
     table = Table(title=title, box=SIMPLE_HEAD, title_justify="left", title_style="bold")
-    for name in columns:
-        table.add_column(name)
-    for row in rows:
-        table.add_row(*(Text(str(cell)) for cell in row))
-    Console().print(table)
+    table.padding, table.pad_edge = (0, 1, 0, 0), False
+    least = 0
+    for i in shown:
+        widest = max((len(row[i]) for row in texts), default=0)
+        head = max(map(len, columns[i].split()), default=1)
+        # a number cut off is no number; a head may take several lines
+        width = max(head, min(widest, SHORT))
+        table.add_column(
+            textwrap.fill(columns[i], width), min_width=width, no_wrap=widest <= SHORT, overflow="fold"
+        )
+        least += width + 2
+    for row in texts:
+        table.add_row(*(Text(row[i]) for i in shown))
+    console = Console()
+    if least <= console.width:
+        console.print(table)
+        return
+    if title:
+        console.print(Text(title, style="bold"))
+    wide = max(len(columns[i]) for i in shown)
+    for row in texts:
+        console.print()
+        for i in shown:
+            if row[i] not in NOTHING:
+                console.print(Text(f"{columns[i]:<{wide}}  {row[i]}"), soft_wrap=True)
 
 
 def say(text: str, quiet: bool = False) -> None:

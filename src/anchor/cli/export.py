@@ -28,8 +28,11 @@ def export(
     condition: Condition = None,
     elements: Symbols = None,
     which: Annotated[
-        Literal["finds", "valid", "all"] | None,
-        typer.Option(help="Of a campaign: finds (default), every valid candidate, or all with a crystal."),
+        Literal["finds", "refined", "valid", "all"] | None,
+        typer.Option(
+            help="Of a campaign: finds (default), all that were refined (near and far ones, too), every "
+            "valid candidate, or all with a crystal."
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="File or folder; default: export-… beside the ledger.")
@@ -42,7 +45,7 @@ def export(
 
     Examples:
 
-      anchor export runs/first --where "e_hull < 0.03 and nelements = 3" --as extxyz
+      anchor export runs/first --which refined --where "e_hull < 0.03 and nelements = 3"
       anchor export catalogue --elements Na,Mn,P,O --out sodium.parquet
       anchor export runs/first --where "level >= 3" --as vasp --out calculations
     """

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from anchor.cli.common import Device, JsonFlag, Overwrite, Potential, emit, print_table
+from anchor.cli.common import Device, JsonFlag, Overwrite, Potential, emit, print_table, say
 from anchor.errors import InputError
 
 
@@ -57,6 +57,7 @@ def import_dft(
             skipped.append({"source": str(file), "reason": error.message})
     if not results:
         raise InputError(f"none of {len(skipped)} files gave a result; {skipped[0]['reason']}")
+    say(f"{len(results)} results read; loading {potential} and the hulls …", json)
     model = load_potential(potential, device=device)
     hull = load_hull(model)
     stability = Stability(hull, Library(potential, model.checkpoint_hash), Calculator(known_only=True))
@@ -79,11 +80,10 @@ def import_dft(
         )
         return
     print_table(
-        ["formula", "code", "hull", "DFT meV/atom", f"{potential} meV/atom", "competing phases", "notes"],
+        ["formula", "code", "hull", "DFT", potential, "competing phases", "notes"],
         (
             [
-                one.result.formula,
-                f"{one.result.code}, {one.result.settings}",
+                *([one.result.formula, f"{one.result.code}, {one.result.settings}"] if not i else ["", ""]),
                 d.database,
                 _milli(d.above),
                 _milli(one.potential.get(d.database)),
@@ -93,9 +93,9 @@ def import_dft(
                 else one.result.energy.text,
             ]
             for one in found
-            for d in one.distances
+            for i, d in enumerate(one.distances)
         ),
-        title="energy above the hulls",
+        title="meV/atom above the hulls: by the imported energies, and by the potential at the same geometry",
     )
     typer.echo(f"scheme: {SCHEME}")
     for skip in skipped:

@@ -232,6 +232,7 @@ def _run(
     campaign: Campaign, folder: Path, ledger: str | None, budget: int, finds: int, verify: int, json: bool
 ) -> None:
     """Run, refine the finds, attack them, write files, say what came out."""
+    from anchor.cli.found import brief, show_found, spoken
     from anchor.cli.live import LiveView
     from anchor.cli.verify import write_files
     from anchor.outcomes.tally import TALLY_COLUMNS, Tally
@@ -278,27 +279,30 @@ def _run(
         _say(f"\ninterrupted: what is stored is reported, the rest of the finds comes with: {again}", json)
         found = Finds.read(campaign.ledger)
     files = write_files(campaign.ledger, folder, found)
+    words = spoken(campaign.ledger, str(ledger or folder))
     if json:
+        groups = {what: brief(rows) for what, rows in found.groups().items() if what != "find"}
         emit(
             {
                 "folder": folder,
+                "headline": {"title": words.title, "sentences": words.sentences, "advice": words.advice},
                 "counts": {"proposed": tally.proposed, **tally.counts},
                 "files": files,
-                "finds": _brief(found.finds),
-                "suspicious": _brief(found.suspicious),
-                "rediscoveries": _brief(found.rediscoveries),
+                "finds": brief(found.finds),
+                "others": groups,
             }
         )
         return
-    _summary(campaign, folder, tally, found)
+    show_found(words, tally, found)
+    typer.echo(f"\nreport {folder / 'report.html'}, CIF files in {folder / 'finds'}")
     goal = budget if campaign.structures < budget else 2 * tally.proposed
     place = ledger or folder
-    learned = f"  anchor sample {place} -n 100\n" if campaign.config.policy.source == "policy" else ""
-    typer.echo(
-        f"\nnext:\n{learned}  {again} -n {goal}\n"
-        f"  anchor verify {place} --level 5\n"
-        f"  anchor export {place} --out {folder / 'finds.extxyz'}"
-    )
+    steps = [f"anchor sample {place} -n 100"] if campaign.config.policy.source == "policy" else []
+    steps.append(f"{again} -n {goal}")
+    if found.finds:
+        steps.append(f"anchor verify {place} --level 5")
+        steps.append(f"anchor export {place} --out {folder / 'finds.extxyz'}")
+    typer.echo("\n".join(["", "next:", *(f"  {step}" for step in steps)]))
 
 
 def _refined(campaign: Campaign, folder: Path, finds: int, verify: int, json: bool) -> Finds:
@@ -307,7 +311,7 @@ def _refined(campaign: Campaign, folder: Path, finds: int, verify: int, json: bo
     from anchor.search.finds import Finds, refine
 
     if not finds:
-        return Finds([], [], [])
+        return Finds.read(campaign.ledger)
     _say("relaxing the best finds with the cell free …", json)
 
     def relaxed(done: int, of: int) -> None:
@@ -315,9 +319,9 @@ def _refined(campaign: Campaign, folder: Path, finds: int, verify: int, json: bo
             _say(f"relaxed {done} of {of} finds", json)
 
     found = refine(campaign, finds, on_progress=relaxed)
-    if verify and any(found.groups().values()):
+    if verify and found.groups():
         write_files(campaign.ledger, folder, found)
-        _say(f"attacking the best {min(verify, len(found.finds))} finds …", json)
+        _say(f"attacking the best {min(verify, len(found.new))} …", json)
         found = _attacked(campaign, verify, json)
     return found
 
@@ -337,71 +341,6 @@ def _attacked(campaign: Campaign, most: int, json: bool) -> Finds:
     except AnchorError as error:  # no hulls of this potential, for instance: the finds stay what they are
         _say(f"the finds could not be attacked: {error}", json)
     return Finds.read(ledger)
-
-
-def _summary(campaign: Campaign, folder: Path, tally: Any, found: Finds) -> None:
-    from anchor.outcomes.columns import NEAR_HULL
-    from anchor.search.finds import VERIFIED
-
-    counts, held = tally.counts, found.counts()
-    typer.echo(
-        f"\n{tally.proposed} proposed, {counts['valid']} valid, {counts['metastable']} {NEAR_HULL} of known "
-        f"phases, {counts['stable']} on it; of formulas known nowhere {counts['new_msun']} MSUN and "
-        f"{counts['new_sun']} SUN ({counts['msun']} and {counts['sun']} with known ones)"
-    )
-    potential = campaign.environment.potential.name
-    titles = (
-        f"finds: formulas known nowhere, positions and cell relaxed with {potential}; "
-        f"{held['on_hull_with_finds']} of {len(found.finds)} on the hull with all finds on it, "
-        f"{held['verified']} of {held['attacked']} attacked ones passed level {VERIFIED}",
-        "suspicious: deeper below the hull than 99 % of known compounds of their kind; "
-        "a hole in the hull or an error of the potential, until explained",
-        "rediscoveries: formulas that others list, and the prior was not shown",
-    )
-    for title, (what, rows) in zip(titles, found.groups().items(), strict=True):
-        if rows or rows is found.finds:
-            print_table(
-                ["what", "level", "formula", "space group", "E_hull eV/atom", "with finds", "DFT hull",
-                 "novelty", "atoms", "relaxed", "note"],
-                (
-                    [what, *(_cell(name, value) for name, value in row.items() if name != "why")]
-                    for row in _brief(rows)
-                ),
-                title=title,
-            )  # fmt: skip
-    report, ledger = folder / "report.html", campaign.ledger.location
-    typer.echo(f"\nreport {report}, CIF files in {folder / 'finds'}, ledger {ledger}")
-
-
-def _brief(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS
-    from anchor.search.finds import about
-
-    return [
-        {
-            "level": row["level"],
-            "formula": row["formula"],
-            "spacegroup": row["spacegroup"],
-            "e_hull": row[ABOVE],
-            "e_hull_with_finds": row[ABOVE_WITH_FINDS],
-            "e_dft_hull": row["energy_above_each_hull_ev_per_atom"].get("dft"),
-            "novelty": row["novelty_reference"],
-            "atoms": row["n_atoms"],
-            "relaxation": row["relaxation"],
-            "why": row["why"],
-            "note": about(row),
-        }
-        for row in rows
-    ]
-
-
-def _cell(name: str, value: Any) -> Any:
-    """A value of `_brief` for people."""
-    if value is None:
-        return "–"
-    if isinstance(value, float):
-        return f"{value:.2f}" if name == "novelty" else f"{value:+.3f}"
-    return value
 
 
 def action_space(

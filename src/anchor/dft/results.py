@@ -5,7 +5,7 @@
 | vasprun.xml (also .gz), any name that holds "vasprun" | pymatgen |
 | output of pw.x | ASE, espresso-out |
 | result.json beside job.json, as `anchor export --as gpaw` has them made | here |
-| text output of GPAW | ASE, gpaw-out |
+| text output of GPAW | ASE, gpaw-out, of versions before 2026; here of later ones |
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import ase.io
 from ase import Atoms
 
 from anchor.crystals.crystals import Crystals
+from anchor.dft.gpaw_text import is_gpaw, read_gpaw
 from anchor.dft.jobs import Job
 from anchor.dft.store import DONE, Energy
 from anchor.errors import InputError
@@ -109,7 +110,7 @@ def _kind(path: Path) -> str | None:
         return "vasp"
     if "Program PWSCF" in head:
         return "qe"
-    return "gpaw" if "|__ |" in head and "gpaw" in head.lower() else None
+    return "gpaw" if is_gpaw(head) else None
 
 
 def _vasp(path: Path) -> Result:
@@ -149,16 +150,9 @@ def _qe(path: Path) -> Result:
 
 
 def _gpaw(path: Path) -> Result:
-    atoms = ase.io.read(path, format="gpaw-out")
-    assert isinstance(atoms, Atoms)
+    atoms, energy, settings, reason = read_gpaw(path)
     crystal = Crystals.from_atoms(atoms)
-    return Result(
-        str(path),
-        "GPAW",
-        "as its text says",
-        crystal,
-        _energy(float(atoms.get_potential_energy()), "", crystal),
-    )
+    return Result(str(path), "GPAW", settings, crystal, _energy(energy, reason, crystal))
 
 
 def _job(path: Path) -> Result:

@@ -163,6 +163,6 @@ def _one_of_each(rows: Sequence[dict[str, Any]], formulas: Sequence[str]) -> Cry
 
 def _verified(ledgers: Sequence[Ledger]) -> list[dict[str, Any]]:
     """Finds that passed the attacks, as their last relaxation left them."""
-    found = [row for ledger in ledgers for row in Finds.read(ledger).finds]
+    found = [row for ledger in ledgers for row in Finds.read(ledger).new]
     good = [row for row in found if (row["level"] or 0) >= VERIFIED]
     return [{**row, "relaxed": row["crystal"]} for row in good if row["crystal"][0] <= MAX_ATOMS]

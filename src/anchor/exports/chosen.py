@@ -29,7 +29,7 @@ from anchor.search.ledger import Ledger, decode_crystal
 from anchor.search.tables import candidates
 from anchor.selecting import Selection, to_sql
 
-Which = Literal["finds", "valid", "all"]
+Which = Literal["finds", "refined", "valid", "all"]
 OF_CANDIDATES = (
     "id", "step", "formula", "n_elements", "n_atoms", "valid", "status", "relaxation", "relaxed", ENERGY,
     FORMATION, ABOVE, EACH, "novelty", "novelty_reference", "reward", "known_in", "thin",
@@ -87,8 +87,8 @@ def choose(place: str, wanted: Selection, *, which: Which | None = None) -> Chos
         place: "catalogue" (the one that ships) or a .npz file of one; or folder, ledger file or URL of a
             campaign.
         wanted: Which of them.
-        which: Of a campaign: "finds" (the default: new formulas, relaxed with the cell free), "valid" (every
-            valid candidate) or "all" that have a crystal.
+        which: Of a campaign: "finds" (the default), "refined" (everything relaxed with the cell free, with
+            `what` each came to), "valid" (every valid candidate) or "all" that have a crystal.
 
     Raises:
         InputError: Nothing is within it.
@@ -101,7 +101,8 @@ def choose(place: str, wanted: Selection, *, which: Which | None = None) -> Chos
         found = of_campaign(Ledger.open(place), wanted, which or "finds")
     if not len(found):
         within = f" within: {wanted.text}" if wanted.text else ""
-        way_out = "widen it" if wanted.text else "run it longer, or take --which valid"
+        others = "take --which refined (near and far ones, too) or valid"
+        way_out = f"widen it, or {others}" if wanted.text else f"run it longer, or {others}"
         raise InputError(f"'{place}' has no {which or 'finds'} to export{within}", way_out)
     return found
 
@@ -110,9 +111,8 @@ def of_campaign(ledger: Ledger, wanted: Selection, which: Which = "finds") -> Ch
     """Of a ledger."""
     if which not in get_args(Which):
         raise InputError(f"'{which}' is not a set of crystals", nearest(which, get_args(Which)))
-    if which == "finds":
-        found = Finds.read(ledger)
-        rows = [{**row, "id": row["candidate"]} for row in (*found.finds, *found.suspicious)]
+    if which in ("finds", "refined"):
+        rows = [row for row in refined_rows(ledger) if which == "refined" or row["what"] == "find"]
         rows = [row for row in rows if wanted.holds(row)]
         crystals = [row.pop("crystal") for row in rows]
     else:
@@ -124,6 +124,12 @@ def of_campaign(ledger: Ledger, wanted: Selection, which: Which = "finds") -> Ch
         [f"anchor-{row['id']}" for row in rows],
         ledger.identity["potential"]["name"],
     )
+
+
+def refined_rows(ledger: Ledger) -> list[dict[str, Any]]:
+    """What was relaxed with the cell free, and `what` each came to: finds first."""
+    groups = Finds.read(ledger).groups()
+    return [{**row, "id": row["candidate"]} for rows in groups.values() for row in rows]
 
 
 def _candidates(ledger: Ledger, wanted: Selection, which: Which) -> Iterator[dict[str, Any]]:
@@ -165,6 +171,7 @@ def catalogue_rows(catalogue: Catalogue) -> list[dict[str, Any]]:
             "why": entry.why,
             "thin": entry.thin,
             "known_in": "",
+            "what": "catalogue",
             "valid": True,
             "suspicious": False,
         }

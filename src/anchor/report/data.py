@@ -21,12 +21,14 @@ from ase.data.colors import jmol_colors
 from pymatgen.core import Element
 
 from anchor.chemistry.elements import NUMBER, SYMBOLS
+from anchor.config import Config
 from anchor.outcomes.columns import ABOVE
 from anchor.outcomes.tally import LABELS
-from anchor.report.entries import LEVELS, STANDINGS, campaign_entries
-from anchor.report.headline import headline
+from anchor.report.entries import LEVELS, campaign_entries
+from anchor.report.headline import Headline, headline
 from anchor.report.summary import SCREENED, SOURCES, Run, new_tally
 from anchor.report.systems import add_hulls
+from anchor.search.finds import STANDINGS
 from anchor.search.ledger import Ledger
 
 RATES = ("valid", "msun", "sun", "metastable", "stable")
@@ -72,6 +74,12 @@ def campaign_data(ledger: Ledger, *, hulls: bool = True) -> dict[str, Any]:
         "entries": entries.shown,
         "hulls": diagrams,
     }
+
+
+def campaign_headline(ledger: Ledger) -> Headline:
+    """The report's words alone; no crystal is decoded for them."""
+    config = Config.from_ledger(ledger.config)
+    return headline(campaign_entries(ledger, crystals=False), config, ledger.n_candidates)
 
 
 def overview(run: Run, ledger: Ledger) -> dict[str, Any]:

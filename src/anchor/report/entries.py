@@ -19,19 +19,10 @@ from anchor.crystals.symmetry import space_group
 from anchor.errors import InputError
 from anchor.hull.belief import load_depths
 from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS, ENERGY, FORMATION
-from anchor.search.finds import EACH, verified
+from anchor.search.finds import EACH, STANDINGS, standing, verified
 from anchor.search.ledger import Ledger, decode_crystal
 from anchor.search.tables import candidates, finds
 
-STANDINGS = {
-    "find": "on or below the hull, formula known nowhere",
-    "near": "near the hull, formula known nowhere",
-    "far": "far above the hull: merely the best of the rest",
-    "deep": "deeper below the hull than 99 % of known compounds of its kind: a hole or an error, rather",
-    "failed": "broken by a check",
-    "known": "the formula is known: a rediscovery",
-}
-"""What an entry is, in the order of showing."""
 LEVELS = {
     0: "relaxed with the cell free",
     1: "both hulls, lists of known compounds, the other finds",
@@ -65,18 +56,23 @@ class Entries:
     shown: list[dict[str, Any]]
     counts: dict[str, int]
 
-    def of(self, standing: str) -> list[dict[str, Any]]:
-        return [entry for entry in self.shown if entry["standing"] == standing]
+    def of(self, name: str) -> list[dict[str, Any]]:
+        return [entry for entry in self.shown if entry["standing"] == name]
 
 
-def campaign_entries(ledger: Ledger) -> Entries:
-    """Entries of a campaign, which may still be running."""
+def campaign_entries(ledger: Ledger, *, crystals: bool = True) -> Entries:
+    """Entries of a campaign, which may still be running.
+
+    Args:
+        crystals: With crystals, elements and space groups; without them it is quick, for words and counts.
+    """
     limits = Config.from_ledger(ledger.config).evaluation
     verdicts = ledger.verdict_rows()
     refined = [{**row, "refined": True} for row in (*ledger.find_rows(), *ledger.find_rows(known=True))]
-    quick, left_out = _unrefined(ledger, {row["formula"] for row in refined}, verdicts, limits)
+    taken = {row["formula"] for row in refined}
+    quick, left_out = _unrefined(ledger, taken, verdicts, limits, crystals)
     rows = verified([*refined, *quick], verdicts)
-    shown = [_entry(row, limits) for row in rows]
+    shown = [_entry(row, limits) if crystals else _facts(row, limits) for row in rows]
     order = list(STANDINGS)
     shown.sort(key=lambda entry: order.index(entry["standing"]))  # stable: by level and energy within
     counts = {name: sum(entry["standing"] == name for entry in shown) for name in STANDINGS}
@@ -126,7 +122,11 @@ def _like_a_find(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unrefined(
-    ledger: Ledger, taken: set[str], verdicts: Sequence[Mapping[str, Any]], limits: Thresholds
+    ledger: Ledger,
+    taken: set[str],
+    verdicts: Sequence[Mapping[str, Any]],
+    limits: Thresholds,
+    crystals: bool,
 ) -> tuple[list[dict[str, Any]], int]:
     """New formulas that were not refined, as rows like those of finds, and how many far ones are left out."""
     judged = {verdict["candidate"] for verdict in verdicts}
@@ -139,10 +139,11 @@ def _unrefined(
     near = {number for _, above, number in best.values() if above <= limits.metastable_below}
     far = sorted((above, number) for _, above, number in best.values() if number not in near)
     near |= {number for _, number in far[:FAR_SHOWN]}
+    columns = OF_CANDIDATE if crystals or judged else [name for name in OF_CANDIDATE if name != "relaxed"]
     rows = [
-        _like_a_find(row)
-        for row in ledger.rows(OF_CANDIDATE, where=new)
-        if row["id"] in near and row["relaxed"] is not None
+        _like_a_find({"relaxed": None, **row})
+        for row in ledger.rows(columns, where=new & candidates.c.relaxed.is_not(None))
+        if row["id"] in near
     ]
     return rows, max(0, len(far) - FAR_SHOWN)
 
@@ -150,27 +151,34 @@ def _unrefined(
 def _entry(row: Mapping[str, Any], limits: Thresholds) -> dict[str, Any]:
     """One row as plain values for JSON; what is not known is left out."""
     crystal = decode_crystal(row["crystal"])
-    symbols = [SYMBOLS[z] for z in np.unique(crystal.numbers).tolist()]
-    refined = row["refined"] or any(v["crystal"] is not None for v in row["verdicts"])
-    percentile, suspicious = row["depth_percentile"], row["suspicious"]
-    if suspicious is None and row[ABOVE] is not None and row[ABOVE] < 0:
-        belief = load_depths().of(crystal.formulas[0], row[ABOVE])
-        percentile, suspicious = belief.percentile, belief.suspicious
-    standing = _standing(row, bool(suspicious), limits)
+    facts = _facts(row, limits)
     symbol, number = row["spacegroup"], row["spacegroup_number"]
-    if symbol is None and standing == "find":  # of thousands that are near, it would take a minute
+    if symbol is None and facts["standing"] == "find":  # of thousands that are near, it would take a minute
         symbol, number = space_group(crystal)
-    level = row["level"] if row["level"] is not None else (0 if refined else None)
     found = {
-        "id": row["candidate"],
-        "formula": row["formula"],
-        "elements": symbols,
-        "standing": standing,
-        "level": level,
-        "refined": refined,
+        **facts,
+        "elements": [SYMBOLS[z] for z in np.unique(crystal.numbers).tolist()],
         "space_group": symbol,
         "space_group_number": number,
         "atoms": crystal.n_atoms,
+        "crystal": plain_crystal(crystal),
+    }
+    return {name: value for name, value in found.items() if value not in (None, "", [], {})}
+
+
+def _facts(row: Mapping[str, Any], limits: Thresholds) -> dict[str, Any]:
+    """What is known of one row without looking at its crystal."""
+    percentile, suspicious = row["depth_percentile"], row["suspicious"]
+    if suspicious is None and row[ABOVE] is not None and row[ABOVE] < 0:
+        belief = load_depths().of(row["formula"], row[ABOVE])
+        percentile, suspicious = belief.percentile, belief.suspicious
+    refined = row["refined"] or any(v["crystal"] is not None for v in row["verdicts"])
+    found = {
+        "id": row["candidate"],
+        "formula": row["formula"],
+        "standing": standing({**row, "suspicious": suspicious}, limits),
+        "level": row["level"] if row["level"] is not None else (0 if refined else None),
+        "refined": refined,
         "above": _energy(row[ABOVE]),
         "above_with_finds": _energy(row[ABOVE_WITH_FINDS]),
         "above_each": {name: _energy(value) for name, value in (row[EACH] or {}).items()},
@@ -189,22 +197,8 @@ def _entry(row: Mapping[str, Any], limits: Thresholds) -> dict[str, Any]:
             {"level": v["level"], "passed": v["passed"], "reason": v["reason"]} for v in row["verdicts"]
         ],
         **_evidence(row["verdicts"]),
-        "crystal": plain_crystal(crystal),
     }
     return {name: value for name, value in found.items() if value not in (None, "", [], {})}
-
-
-def _standing(row: Mapping[str, Any], suspicious: bool, limits: Thresholds) -> str:
-    if row["known_in"]:
-        return "known"
-    if suspicious:
-        return "deep"
-    if any(verdict["passed"] is False for verdict in row["verdicts"]):
-        return "failed"
-    above = row[ABOVE]
-    if above is None or above > limits.metastable_below:
-        return "far"
-    return "find" if above <= limits.stable_below else "near"
 
 
 def _evidence(verdicts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

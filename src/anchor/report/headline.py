@@ -136,7 +136,8 @@ def _hull_names(config: Config) -> str:
 
 def _one_database(finds: Sequence[dict[str, Any]]) -> list[str]:
     """Finds that only one of the databases can judge."""
-    alone = [e for e in finds if e["above_each"] and any(e["above_each"].get(n) is None for n in LABELS)]
+    placed = [entry["above_each"] for entry in finds if entry.get("above_each")]
+    alone = [each for each in placed if any(each.get(name) is None for name in LABELS)]
     if not alone:
         return []
     return [f"Of {_verb(alone, 'one', str(len(alone)))} only one of the databases knows all elements."]

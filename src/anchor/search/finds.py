@@ -6,18 +6,20 @@ the hull with everything else that the campaign found, and says what speaks agai
 compounds do not have, a chemical system that the databases do not know.
 
 A few candidates whose formula somebody has listed before are relaxed as well: rediscoveries show that the
-method works, and are no discoveries.
+method works, and are no discoveries. What each came to is its standing: only what lies on the hull, is
+believable and was not broken by an attack is called a find.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sqlalchemy as sa
 
+from anchor.config import Config, Thresholds
 from anchor.crystals.crystals import Crystals
 from anchor.crystals.symmetry import space_group
 from anchor.hull.alex_mp import AlexMPHull
@@ -33,6 +35,17 @@ from anchor.search.tables import candidates
 if TYPE_CHECKING:
     from anchor.search.campaign import Campaign  # imports torch, which readers of finds do not need
 
+STANDINGS = {
+    "find": "on or below the hull, formula known nowhere",
+    "near": "near the hull, formula known nowhere",
+    "far": "far above the hull: merely the best of the rest",
+    "deep": "deeper below the hull than 99 % of known compounds of its kind: a hole or an error, rather",
+    "failed": "broken by a check",
+    "known": "the formula is known: a rediscovery",
+}
+"""What a candidate is, in the order of showing."""
+NEW = ("find", "near", "far", "failed")
+"""Standings of believable candidates whose formula is known nowhere."""
 FROM_JUDGE = (
     "relaxation", "energy_ev", "formation_energy_ev_per_atom", ABOVE, "bonds_ok", "valid",
 )  # fmt: skip
@@ -54,41 +67,66 @@ class Finds:
     """Refined candidates of a campaign as they are shown.
 
     Attributes:
-        finds: Formulas known nowhere at believable energies, by the level of attacks that they passed, then
-            lowest energy above the hull first.
-        suspicious: Those deeper below the hull than 99 % of the known stable compounds of their kind.
-        rediscoveries: Known formulas.
+        by_standing: Rows of each of `STANDINGS`, by the level of attacks that they passed, then lowest energy
+            above the hull first.
     """
 
-    finds: list[dict[str, Any]]
-    suspicious: list[dict[str, Any]]
-    rediscoveries: list[dict[str, Any]]
+    by_standing: dict[str, list[dict[str, Any]]]
 
     @classmethod
     def read(cls, ledger: Ledger) -> Finds:
-        verdicts = ledger.verdict_rows()
-        new = verified(ledger.find_rows(), verdicts)
-        return cls(
-            [row for row in new if not row["suspicious"]],
-            [row for row in new if row["suspicious"]],
-            verified(ledger.find_rows(known=True), verdicts),
-        )
+        verdicts, limits = ledger.verdict_rows(), Config.from_ledger(ledger.config).evaluation
+        rows = [*ledger.find_rows(), *ledger.find_rows(known=True)]
+        return cls.of(verified(rows, verdicts), limits)
+
+    @classmethod
+    def of(cls, rows: Sequence[dict[str, Any]], limits: Thresholds) -> Finds:
+        """Rows as `verified` gives them, told apart: `what` is each one's standing."""
+        found: dict[str, list[dict[str, Any]]] = {name: [] for name in STANDINGS}
+        for row in rows:
+            what = standing(row, limits)
+            found[what].append({**row, "what": what})
+        return cls(found)
+
+    @property
+    def finds(self) -> list[dict[str, Any]]:
+        """New, on the hull, believable, not broken."""
+        return self.by_standing["find"]
+
+    @property
+    def new(self) -> list[dict[str, Any]]:
+        """All whose formula is known nowhere, near and far ones and broken ones, too, best first."""
+        return sorted((row for name in NEW for row in self.by_standing[name]), key=_rank)
 
     def groups(self) -> dict[str, list[dict[str, Any]]]:
-        """By what each is, in the order of showing."""
-        return {"find": self.finds, "suspicious": self.suspicious, "rediscovery": self.rediscoveries}
+        """By what each is, in the order of showing; no empty ones."""
+        return {name: rows for name, rows in self.by_standing.items() if rows}
 
     def counts(self) -> dict[str, int]:
-        """How many there are, and how many finds hold against all else that the campaign found."""
+        """How many there are of each, and how many finds hold against all else that the campaign found."""
+        attacked = [row for row in self.new if was_attacked(row)]
         return {
             "finds": len(self.finds),
             "on_hull_with_finds": sum(on_hull(row) for row in self.finds),
             "in_thin_systems": sum(bool(row["thin"]) for row in self.finds),
-            "attacked": sum(was_attacked(row) for row in self.finds),
-            "verified": sum((row["level"] or 0) >= VERIFIED for row in self.finds),
-            "suspicious": len(self.suspicious),
-            "rediscoveries": len(self.rediscoveries),
+            "attacked": len(attacked),
+            "verified": sum((row["level"] or 0) >= VERIFIED for row in attacked),
+            **{name: len(rows) for name, rows in self.by_standing.items() if name != "find"},
         }
+
+
+def standing(row: Mapping[str, Any], limits: Thresholds) -> str:
+    """What a row of `verified` is, one of `STANDINGS`."""
+    if row["known_in"]:
+        return "known"
+    if row["suspicious"]:
+        return "deep"
+    if any(verdict["passed"] is False for verdict in row["verdicts"]):
+        return "failed"
+    above = row[ABOVE]
+    if above is None or above > limits.metastable_below:
+        return "far"
+    return "find" if above <= limits.stable_below else "near"
 
 
 def was_attacked(row: dict[str, Any]) -> bool:
@@ -109,8 +147,10 @@ def verified(rows: Sequence[dict[str, Any]], verdicts: Sequence[dict[str, Any]])
     found = []
     for row in rows:
         new = {**row, "level": None, "why": "", "survived": ""}
-        origin = decode_crystal(row["crystal"]).hash
-        mine = [v for v in given.get(row["candidate"], ()) if v["origin"] == origin]
+        mine = given.get(row["candidate"], [])
+        if mine:
+            origin = decode_crystal(row["crystal"]).hash
+            mine = [verdict for verdict in mine if verdict["origin"] == origin]
         new["verdicts"] = mine
         for verdict in mine:  # in the order of levels
             if not verdict["passed"]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from anchor.errors import AnchorError
 from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS, ENERGY, FORMATION, above
@@ -33,14 +35,22 @@ def write_outputs(ledger: Ledger, folder: Path, finds: Finds) -> dict[str, Path]
         ) from error
 
 
-def write_finds(finds: Finds, folder: Path) -> Path:
-    """finds.csv and finds/NN-FORMULA.cif: finds, then what is suspicious, then rediscoveries.
+def write_finds(found: Finds, folder: Path) -> Path:
+    """finds.csv and finds/NN-FORMULA.cif of the finds; others.csv and others/ of what is none.
 
-    Each by the level of attacks passed, then lowest energy above the hull first; "what" names the group. The
-    CIF files of an earlier call are removed, those of others are not.
+    By the level of attacks passed, then lowest energy above the hull first; of others `what` says what each
+    is: near, far, deep, failed, known. The CIF files of an earlier call are removed, those of others are not.
     """
+    groups = found.groups()
+    finds = groups.pop("find", [])
+    others = [row for rows in groups.values() for row in rows]
     own = OwnFiles(folder)
-    rows = [{"what": what, **row} for what, group in finds.groups().items() for row in group]
+    _write(own, "others", others)
+    return _write(own, "finds", finds)
+
+
+def _write(own: OwnFiles, title: str, rows: Sequence[dict[str, Any]]) -> Path:
+    """A table and a folder of crystals, both of one name."""
     hulls = list(dict.fromkeys(name for row in rows for name in row["energy_above_each_hull_ev_per_atom"]))
     fields = ["cif", "what", *FIND_COLUMNS, *(above(name) for name in hulls)]
     table = io.StringIO(newline="")
@@ -48,10 +58,10 @@ def write_finds(finds: Finds, folder: Path) -> Path:
     writer.writeheader()
     cifs = {}
     for rank, row in enumerate(rows, start=1):
-        name = own.name_for(f"finds/{rank:02d}-{safe_name(row['formula'])}.cif")
+        name = own.name_for(f"{title}/{rank:02d}-{safe_name(row['formula'])}.cif")
         cifs[name] = decode_crystal(row["crystal"]).to_structures()[0].to(fmt="cif")
         each = {above(hull): e for hull, e in row["energy_above_each_hull_ev_per_atom"].items()}
         writer.writerow({"cif": name, **row, **each})
-    own.put(cifs, instead_of="finds/")
-    name = own.name_for("finds.csv")
+    own.put(cifs, instead_of=f"{title}/")
+    name = own.name_for(f"{title}.csv")
     return own.put({name: table.getvalue()})[name]

@@ -59,6 +59,7 @@ _ALL = (
     Field("natoms", "number", "atoms in the cell", "n_atoms", also=("n_atoms", "nsites")),
     Field("spacegroup", "text", "symbol of the space group", "spacegroup"),
     Field("spacegroup_number", "number", "its international number", "spacegroup_number"),
+    Field("what", "text", "find, near, far, deep, failed, known; catalogue", "what"),
     Field("level", "number", "highest level of anchor verify that it passed", "level"),
     Field("novelty", "number", "CAN, 0 to 1: how new it was when it was found", "novelty"),
     Field("novelty_reference", "number", "CAN against the reference alone", "novelty_reference"),

@@ -18,7 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from anchor.catalogue.catalogue import Catalogue
 from anchor.chemistry.elements import INDEX
 from anchor.errors import AnchorError, InputError
-from anchor.exports.chosen import Chosen, of_catalogue
+from anchor.exports.chosen import Chosen, of_catalogue, refined_rows
 from anchor.report.data import element_table
 from anchor.report.summary import SOURCES
 from anchor.search.ledger import Ledger
@@ -26,7 +26,7 @@ from anchor.server import downloads
 from anchor.server.cards import candidate_card, entry_card, listed_entries
 from anchor.server.folder import LEDGER, Folder, NotHere, Place
 from anchor.server.jobs import Jobs, SearchRequest
-from anchor.server.listing import Listing, found_rows, page_of_candidates, page_of_rows
+from anchor.server.listing import Listing, page_of_candidates, page_of_rows
 from anchor.server.live import Watch, changed, is_running
 from anchor.server.pictures import Pictures
 from anchor.writing import safe_name
@@ -205,9 +205,17 @@ def make_router(shop: Workshop) -> APIRouter:
 
     @router.get("/campaigns/{key}/finds")
     def finds(key: str, listing: Annotated[Listing, Query()]) -> dict[str, Any]:
-        """Refined candidates, page by page."""
+        """Finds, page by page."""
         with shop.ledger(key) as ledger:
-            total, rows = page_of_rows(found_rows(ledger), listing)
+            found = [row for row in refined_rows(ledger) if row["what"] == "find"]
+        total, rows = page_of_rows(found, listing)
+        return {"total": total, "rows": rows}
+
+    @router.get("/campaigns/{key}/refined")
+    def refined(key: str, listing: Annotated[Listing, Query()]) -> dict[str, Any]:
+        """All that was relaxed with the cell free, with what each came to, page by page."""
+        with shop.ledger(key) as ledger:
+            total, rows = page_of_rows(refined_rows(ledger), listing)
         return {"total": total, "rows": rows}
 
     @router.get("/campaigns/{key}/crystals/{number}")

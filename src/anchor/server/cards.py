@@ -9,8 +9,9 @@ from anchor.chemistry.elements import SYMBOLS
 from anchor.exports.chosen import catalogue_rows
 from anchor.hull.databases import LABELS
 from anchor.outcomes.columns import METASTABLE_BELOW, STABLE_BELOW
-from anchor.report.entries import LEVELS, STANDINGS, candidate_entry, plain_crystal
+from anchor.report.entries import LEVELS, candidate_entry, plain_crystal
 from anchor.report.systems import add_hulls
+from anchor.search.finds import STANDINGS
 from anchor.search.ledger import Ledger
 from anchor.search.tables import candidates
 from anchor.server.folder import NotHere
@@ -76,4 +77,4 @@ def _card(entry: dict[str, Any], hulls: dict[str, Any], potential: str) -> dict[
 
 def listed_entries(catalogue: Catalogue) -> list[Row]:
     """Entries as rows of a list, with the names of a ledger's columns."""
-    return [{**row, "what": "catalogue", "level": row["level"] or None} for row in catalogue_rows(catalogue)]
+    return [{**row, "level": row["level"] or None} for row in catalogue_rows(catalogue)]

@@ -11,15 +11,15 @@ from typing import Literal
 
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
-from anchor.exports.chosen import Chosen, of_campaign
+from anchor.exports.chosen import Chosen, of_campaign, refined_rows
 from anchor.formats import write
 from anchor.search.ledger import Ledger, decode_crystal
 from anchor.search.tables import candidates
 from anchor.selecting import to_sql
-from anchor.server.listing import FOUND, Listing, Row, found_rows
+from anchor.server.listing import FOUND, Listing, Row
 
 Format = Literal["cif", "extxyz", "csv"]
-Of = Literal["candidates", "finds"]
+Of = Literal["candidates", "finds", "refined"]
 ENDINGS: dict[Format, str] = {"cif": ".zip", "extxyz": ".extxyz", "csv": ".csv"}
 TYPES: dict[Format, str] = {"cif": "application/zip", "extxyz": "text/plain", "csv": "text/csv"}
 LARGEST = 20_000
@@ -29,14 +29,15 @@ FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def chosen(ledger: Ledger, listing: Listing, of: Of) -> Chosen:
-    """Candidates that have a crystal, or finds, that a filter leaves.
+    """Candidates that have a crystal, finds, or all refined ones, that a filter leaves.
 
     Raises:
         InputError: There are too many.
     """
     wanted = listing.wanted
-    if of == "finds":
-        rows = [row for row in found_rows(ledger) if wanted.holds(row)]
+    if of != "candidates":
+        rows = [row for row in refined_rows(ledger) if of == "refined" or row["what"] == "find"]
+        rows = [row for row in rows if wanted.holds(row)]
         return as_chosen(rows, [decode_crystal(row["crystal"]) for row in rows])
     if ledger.count(to_sql(wanted, candidates.c)) > LARGEST:
         raise InputError(f"the selection has over {LARGEST} crystals", "narrow it, or use anchor export")

@@ -11,7 +11,6 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS, FORMATION
-from anchor.search.finds import Finds
 from anchor.search.ledger import Ledger
 from anchor.search.tables import candidates
 from anchor.selecting import Selection, everything, parse, to_sql
@@ -95,8 +94,3 @@ def sorted_rows(rows: list[Row], listing: Listing) -> list[Row]:
     there = [row for row in rows if row.get(name) is not None]
     there.sort(key=lambda row: row[name], reverse=listing.descending)
     return [*there, *(row for row in rows if row.get(name) is None)]
-
-
-def found_rows(ledger: Ledger) -> list[Row]:
-    """Refined candidates with what each is: a find, suspicious, a rediscovery."""
-    return [{**row, "what": what} for what, group in Finds.read(ledger).groups().items() for row in group]

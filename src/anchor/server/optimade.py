@@ -24,11 +24,12 @@ from anchor.catalogue.catalogue import Catalogue
 from anchor.chemistry.elements import SYMBOLS
 from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError
+from anchor.exports.chosen import refined_rows
 from anchor.outcomes.columns import ABOVE, ABOVE_WITH_FINDS, EACH, FORMATION
 from anchor.search.ledger import Ledger, decode_crystal
 from anchor.server.cards import listed_entries
 from anchor.server.folder import Folder
-from anchor.server.listing import Row, found_rows
+from anchor.server.listing import Row
 from anchor.server.live import changed
 
 PREFIX = "anchor"
@@ -41,7 +42,7 @@ FIELDS: dict[str, tuple[str, str, str | None]] = {
     "novelty": ("float", "how new it is against the reference, 0 to 1", None),
     "level": ("integer", "highest level of anchor verify that it passed; null: not attacked", None),
     "space_group": ("string", "symbol, spglib with 0.05 Å", None),
-    "what": ("string", "find, suspicious, rediscovery, or catalogue", None),
+    "what": ("string", "find, near, far, deep, failed, known, or catalogue", None),
     "known_in": ("string", "sources that list the formula", None),
     "origin": ("string", "campaign, or catalogue", None),
 }
@@ -138,7 +139,7 @@ class Shelf:
         when = datetime.fromtimestamp(max(mark[0], mark[2]), UTC)
         try:
             with closing(Ledger.open(path)) as ledger:
-                rows = found_rows(ledger)
+                rows = refined_rows(ledger)
         except AnchorError:  # a damaged ledger is said on its own page; the others are served
             rows = []
         found = [document(key, row, decode_crystal(row["crystal"]), when) for row in rows]

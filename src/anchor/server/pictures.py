@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 from anchor.outcomes.tally import LABELS
-from anchor.report.data import overview
+from anchor.report.data import campaign_headline, overview
 from anchor.report.summary import Run
 from anchor.search.ledger import Ledger
 from anchor.server.live import changed
@@ -30,7 +31,7 @@ class Pictures:
         self._lock = Lock()
 
     def of_campaign(self, folder: Path) -> dict[str, Any]:
-        """Curves, elements, energies and time, as the report's scripts take them."""
+        """Curves, elements, energies and time, as the report's scripts take them, and the report's words."""
         return self._read(folder)[0]
 
     def compared(self, chosen: Sequence[tuple[Path, str]]) -> dict[str, Any]:
@@ -70,7 +71,8 @@ class Pictures:
             if folder not in self._kept or self._kept[folder][0] != mark:
                 with closing(Ledger.open(folder)) as ledger:
                     run = Run.read(ledger)
-                    self._kept[folder] = (mark, overview(run, ledger), run.summary())
+                    drawn = {**overview(run, ledger), "head": asdict(campaign_headline(ledger))}
+                    self._kept[folder] = (mark, drawn, run.summary())
                 while len(self._kept) > MOST_KEPT:
                     self._kept.pop(next(iter(self._kept)))
             return self._kept[folder][1:]

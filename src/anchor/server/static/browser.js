@@ -17,6 +17,7 @@ const COLUMNS = [
   { name: 'status', head: 'status', show: (row) => row.status ?? '–', tried: true, optional: true },
   { name: '', head: 'note', show: (row) => el('span', { class: 'note' }, note(row)), optional: true },
 ]
+const EMPTY = { filtered: 'nothing fits: choose less narrow limits', finds: 'no finds; the list above has what is near, far and otherwise none' }
 const KEPT = ['of', 'elements', 'k', 'most', 'where', 'sort', 'descending', 'page']
 
 function note(row) {
@@ -24,7 +25,7 @@ function note(row) {
   return [what, row.why || row.reason, row.known_in && `known in ${row.known_in}`, row.thin && 'thinly known system'].filter(Boolean).join('; ')
 }
 
-// base: address of the interface; kinds: lists below it ({ finds: 'refined finds', … }), or null for one list.
+// base: address of the interface; kinds: lists below it ({ finds: 'finds', … }), or null for one list.
 export function browser(base, kinds) {
   const address = new URLSearchParams(location.search)
   const state = Object.fromEntries(KEPT.map((name) => [name, address.get(name) ?? '']))
@@ -89,7 +90,7 @@ export function browser(base, kinds) {
     const query = new URLSearchParams(Object.entries(wish()).filter(([, value]) => value))
     const files = { cif: 'CIF (zip)', extxyz: 'extxyz', csv: 'csv' }
     foot.replaceChildren(
-      el('span', { class: 'total' }, total ? `${count(first + 1)} to ${count(first + rows.length)} of ${count(total)}` : 'nothing fits: choose less narrow limits'),
+      el('span', { class: 'total' }, total ? `${count(first + 1)} to ${count(first + rows.length)} of ${count(total)}` : EMPTY[where() ? 'filtered' : state.of] ?? 'nothing yet'),
       el('button', { type: 'button', onclick: turn(-1), disabled: state.page === 0 }, '‹ back'),
       el('button', { type: 'button', onclick: turn(1), disabled: first + rows.length >= total }, 'next ›'),
       total ? el('span', { class: 'row' }, el('span', { class: 'note' }, 'all of these as'),

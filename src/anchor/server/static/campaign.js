@@ -13,7 +13,7 @@ const base = `/api/campaigns/${part(key)}`
 
 fill(async () => {
   const first = await get(base)
-  const [progress, log, pictures, listed] = [el('div', { id: 'progress' }), el('div'), el('div', { id: 'pictures' }), el('div', { id: 'list' })]
+  const [head, progress, log, pictures, listed] = ['head', 'progress', 'log', 'pictures', 'list'].map((id) => el('div', { id }))
   const actions = el('div', { class: 'row', style: 'margin: .6rem 0' })
   let list = null, drawn = '', due = null, state = ''
 
@@ -29,9 +29,16 @@ fill(async () => {
           data.curves.known.length ? box('known', 'Known formulas and repeats') : ''))
       }
       anchor.drawOverview(data)
+      say(data.head)
     } catch (error) {
       pictures.replaceChildren(problem(error))
     }
+  }
+
+  // The words of the report: what was found, and after nothing what to try.
+  function say({ title, sentences, advice }) {
+    head.replaceChildren(el('p', { class: 'said' }, title), el('p', { class: 'note' }, sentences.join(' ')),
+      advice.length ? el('div', { class: 'advice' }, 'What to try:', el('ul', {}, ...advice.map((text) => el('li', {}, text)))) : '')
   }
 
   const act = (what) => async (event) => {
@@ -77,7 +84,7 @@ fill(async () => {
     )
     const mark = [now.steps, now.refined, now.verdicts].join()
     if (!list) {
-      const kinds = { finds: 'refined finds', candidates: 'all candidates' }
+      const kinds = { finds: 'finds, cell relaxed', refined: 'finds, near, far and others', candidates: 'all candidates' }
       list = browser(base, now.refined ? kinds : Object.fromEntries(Object.entries(kinds).reverse()))
       listed.replaceChildren(el('section', {}, el('h2', {}, 'Crystals'), list.node))
       draw()
@@ -95,5 +102,5 @@ fill(async () => {
   events.onmessage = (event) => show(JSON.parse(event.data))
   window.addEventListener('pagehide', () => events.close())
   queueMicrotask(() => show(first))
-  return [title(first.name), el('p', { class: 'sub' }, about), actions, progress, log, listed, pictures]
+  return [title(first.name), el('p', { class: 'sub' }, about), actions, progress, log, head, listed, pictures]
 })
