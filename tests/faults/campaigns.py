@@ -14,6 +14,7 @@ import argparse
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import forked
 import workspace
 from mishaps import clock, potential
-from trials import BUDGET, RESUME, SEARCH, Trials, answered, has_campaign, stage
+from trials import BUDGET, GROUP, RESUME, SEARCH, Trials, answered, has_campaign, stage
 from trials import STRANGERS as MINE
 
 # Kills
@@ -92,7 +93,7 @@ def damage(trials: Trials) -> tuple[str, str]:
     """A file that was cut off or overwritten somewhere; every command that reads it answers."""
     folder = trials.fresh(finished=True)
     what = trials.random.choice(("ledger", "manifest", "weights", "policy", "config", "cache", "reference"))
-    commands = [*READERS, [*RESUME[:3], str(BUDGET + 16), *RESUME[4:]]]
+    commands = [*READERS, [*RESUME[:3], str(BUDGET + GROUP), *RESUME[4:]]]
     if what == "ledger":
         path = folder / "run" / "ledger.db"
     elif what == "manifest":
@@ -189,23 +190,35 @@ def main() -> None:
     )
     parser.add_argument("--only", choices=KINDS, nargs="+", help="Some kinds.")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # cut off, it tells what it has seen
     forked.warm_up()
     counts, bad = Counter[str](), Counter[str]()
     with tempfile.TemporaryDirectory(prefix="faults-") as scratch:
         trials = Trials(Path(scratch), options.seed)
         kinds = [kind for kind, n in SHARES.items() if kind in (options.only or KINDS) for _ in range(n)]
-        while _spent() < 60 * options.minutes or ("kill" in kinds and trials.kills.total() < options.kills):
-            for kind in kinds:
-                what, wrong = KINDS[kind](trials)
-                counts[what] += 1
-                if wrong:
-                    bad[what] += 1
-                    print(f"{what}: {wrong}", flush=True)
+        try:
+            while _spent() < 60 * options.minutes or (
+                "kill" in kinds and trials.kills.total() < options.kills
+            ):
+                for kind in kinds:
+                    what, wrong = KINDS[kind](trials)
+                    counts[what] += 1
+                    if wrong:
+                        bad[what] += 1
+                        print(f"{what}: {wrong}", flush=True)
+        finally:
+            _tell(counts, bad, trials.kills)
+    sys.exit(1 if bad else 0)
+
+
+def _tell(counts: Counter[str], bad: Counter[str], kills: Counter[str]) -> None:
     for what, n in sorted(counts.items()):
         print(f"{n:4} {what}" + (f", {bad[what]} not answered well" if bad[what] else ""))
-    print(f"{trials.kills.total()} SIGKILLs: " + ", ".join(f"{n} {k}" for k, n in trials.kills.most_common()))
-    print(f"{counts.total()} trials, {bad.total()} with a fault, {_spent() / 60:.1f} processor minutes")
-    sys.exit(1 if bad else 0)
+    print(f"{kills.total()} SIGKILLs: " + ", ".join(f"{n} {where}" for where, n in kills.most_common()))
+    print(
+        f"{counts.total()} trials, {bad.total()} with a fault, {_spent() / 60:.1f} processor minutes",
+        flush=True,
+    )
 
 
 def _spent() -> float:

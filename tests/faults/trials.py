@@ -16,9 +16,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 import forked
 import workspace
 
-BUDGET = 48
-"""Structures of a campaign, three steps."""
-SEARCH = [*workspace.SEARCH.split(), "-n", str(BUDGET)]
+STEPS, GROUP = 3, 8
+BUDGET = STEPS * GROUP
+"""Structures of a campaign."""
+SEARCH = [*workspace.SEARCH.split(), "-n", str(BUDGET), "--set", f"grpo.group_size={GROUP}"]
 RESUME = ["resume", "run", "-n", str(BUDGET), "--finds", "2"]
 STRANGERS = ("run/finds/mine.cif", "run/notes.txt")
 LIMIT = 180.0
@@ -121,6 +122,6 @@ def stage(folder: Path) -> str:
         return "before the ledger"
     steps = ledger.n_steps
     ledger.close()
-    if steps < BUDGET // 16:
+    if steps < STEPS:
         return "in a step"
     return "while writing" if (folder / "finds.csv").exists() else "in the finds"
