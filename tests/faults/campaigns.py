@@ -196,10 +196,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="faults-") as scratch:
         trials = Trials(Path(scratch), options.seed)
         kinds = [kind for kind, n in SHARES.items() if kind in (options.only or KINDS) for _ in range(n)]
+        end = _spent() + 60 * options.minutes
         try:
-            while _spent() < 60 * options.minutes or (
-                "kill" in kinds and trials.kills.total() < options.kills
-            ):
+            while _spent() < end or ("kill" in kinds and trials.kills.total() < options.kills):
                 for kind in kinds:
                     what, wrong = KINDS[kind](trials)
                     counts[what] += 1
