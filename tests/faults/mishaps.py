@@ -39,7 +39,7 @@ def potential(trials: Trials) -> tuple[str, str]:
     wrong = answered(code, said, good=good) or trials.verdict(finished=False)
     if not wrong and how == "leaks" and code == 1 and "memory" not in said:
         wrong = f"unclear: {' '.join(said.split())[-200:]}"
-    if not wrong and code:
+    if not wrong and (code or how == "hangs"):  # interrupted among the finds it ends well, with some of them
         again = RESUME if has_campaign(folder / "run" / "ledger.db") else SEARCH
         wrong = answered(*trials.run(again))
     if not wrong and how == "hangs":
