@@ -48,11 +48,12 @@ faults: env
 	$(BIN)/python tests/faults/ray_faults.py
 	ANCHOR_API_CASES=500 $(BIN)/python -m pytest tests/server/test_api.py
 
-# Needs the network: known weaknesses of all pinned packages, and a list of them (CycloneDX) in sbom.json.
+# Needs the network, PyPI itself, not a mirror: known weaknesses of all pinned packages (a package that cannot be
+# looked up is a failure), and a list of them (CycloneDX) in sbom.json.
 audit:
 	@test -x .audit/bin/pip-audit || { $(PYTHON) -m venv .audit && .audit/bin/pip install -q pip-audit==2.10.1 cyclonedx-bom==7.5.0; }
 	.audit/bin/cyclonedx-py requirements constraints.txt -o sbom.json
-	.audit/bin/pip-audit -r constraints.txt --no-deps --disable-pip
+	.audit/bin/pip-audit --strict -r constraints.txt --no-deps --disable-pip
 
 lint: env
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format . && $(BIN)/mypy

@@ -1,6 +1,6 @@
 """From compositions to rewards: as one would write the paper, and as `anchor search` does it, in one run.
 
-    python benchmarks/search.py [--n 64] [--sources random default]
+    python benchmarks/search.py [--n 64] [--sources random default] [--shares]
 
 The same compositions of an untrained source (`random`) and of the shipped policy (`default`) and the same
 crystals of the template prior, whose time counts for neither. Same potential, caps, gate and phases.
@@ -10,8 +10,9 @@ crystals of the template prior, whose time counts for neither. Same potential, c
   anchor    `anchor.search.realise.Realiser`, what a step of a campaign calls: charge neutrality first, the
             rest relaxed in batches with symmetry kept, placed on the hull and checked.
 
-Both take turns on parts of 16. CPU times of this process with one thread; structures per hour count every
-composition that was given. The reward that is compared is the gate's −0.2 or the stability, 1 − E_hull.
+Both take turns on parts of 16; with `--shares` only anchor's part is done: where its time goes. CPU times of
+this process with one thread; structures per hour count every composition that was given. The reward that is
+compared is the gate's −0.2 or the stability, 1 − E_hull.
 """
 
 from __future__ import annotations
@@ -103,35 +104,75 @@ class ByHand:
         return formation - PhaseDiagram(entries).get_hull_energy_per_atom(formula)
 
 
+class Inside:
+    """CPU seconds spent inside a potential while this is open, how often it was called, and for how many."""
+
+    def __init__(self, potential: Any) -> None:
+        self.potential, self.seconds, self.calls, self.crystals = potential, 0.0, 0, 0
+
+    def __enter__(self) -> Inside:
+        self.forward = forward = self.potential.forward
+
+        def timed(state: Any, **more: Any) -> Any:
+            started = time.process_time()
+            found = forward(state, **more)
+            self.seconds += time.process_time() - started
+            self.calls, self.crystals = self.calls + 1, self.crystals + state.n_systems
+            return found
+
+        self.potential.forward = timed
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.potential.forward = self.forward
+
+
 def reward(valid: NDArray[np.bool_], above: NDArray[np.float64], width: float) -> NDArray[np.float64]:
     return np.where(
         valid & np.isfinite(above), stability_score(np.nan_to_num(above, nan=9.0), width), INVALID
     )
 
 
-def compare(source: str, n: int, environment: Environment, calculator: Calculator) -> dict[str, Any]:
-    config = environment.realiser.config
-    drawn = find_source([source], elements=environment.hull.searchable_elements).draw(1, n)
-    cells = [parse_formula(cell) for cell in drawn.texts("cell")]
+def drawn(source: str, n: int, environment: Environment) -> tuple[list[Any], Crystals, float]:
+    """Compositions, crystals of the prior, and its CPU seconds."""
+    found = find_source([source], elements=environment.hull.searchable_elements).draw(1, n)
+    cells = [parse_formula(cell) for cell in found.texts("cell")]
     began = time.process_time()
     crystals = environment.prior.sample(cells, seed=1, cell="free")
-    prior = time.process_time() - began
+    return cells, crystals, time.process_time() - began
+
+
+def shares(source: str, n: int, environment: Environment) -> dict[str, Any]:
+    """Where the time of anchor goes, in groups as a search has them."""
+    cells, crystals, prior = drawn(source, n, environment)
+    size = environment.realiser.config.grpo.group_size
+    began = time.process_time()
+    with Inside(environment.potential) as inside:
+        for first in range(0, n, size):
+            rows = np.arange(first, min(first + size, n))
+            group = Compositions.from_list([cells[i] for i in rows])
+            environment.realiser([group], step=0, crystals=[crystals[rows]])
+    spent = time.process_time() - began
+    return {
+        "source": source,
+        "compositions": n,
+        "anchor, CPU s": round(spent, 2),
+        "prior, CPU s": round(prior, 2),
+        "potential, CPU s": round(inside.seconds, 2),
+        "calls": inside.calls,
+        "crystals_in_a_call": round(inside.crystals / inside.calls, 2),
+        "share_of_all_but_prior_and_potential": round((spent - inside.seconds) / (spent + prior), 3),
+    }
+
+
+def compare(source: str, n: int, environment: Environment, calculator: Calculator) -> dict[str, Any]:
+    config = environment.realiser.config
+    cells, crystals, prior = drawn(source, n, environment)
     by_hand = ByHand(environment, calculator, config.relax.max_steps, config.relax.fmax)
     spent = {"by hand": 0.0, "anchor": 0.0}
-    inside = 0.0
     valid: dict[str, list[bool]] = {"by hand": [], "anchor": []}
     above: dict[str, list[float]] = {"by hand": [], "anchor": []}
-    potential = environment.potential
-    forward = potential.forward
-
-    def timed(*given: Any, **more: Any) -> Any:
-        nonlocal inside
-        started = time.process_time()
-        found = forward(*given, **more)
-        inside += time.process_time() - started
-        return found
-
-    potential.forward = timed  # type: ignore[method-assign]
+    inside = 0.0
     for first in range(0, n, PART):
         rows = np.arange(first, min(first + PART, n))
         started = time.process_time()
@@ -141,14 +182,15 @@ def compare(source: str, n: int, environment: Environment, calculator: Calculato
         above["by hand"] += e
         started = time.process_time()
         group = Compositions.from_list([cells[i] for i in rows])
-        found = environment.realiser([group], step=0, crystals=[crystals[rows]])[0].outcomes
+        with Inside(environment.potential) as potential:
+            found = environment.realiser([group], step=0, crystals=[crystals[rows]])[0].outcomes
         spent["anchor"] += time.process_time() - started
+        inside += potential.seconds
         valid["anchor"] += found.flags("valid").tolist()
         above["anchor"] += found.numbers(ABOVE).tolist()
         print(
             f"{source}: {rows[-1] + 1}, " + ", ".join(f"{k} {v:.1f} s" for k, v in spent.items()), flush=True
         )
-    potential.forward = forward  # type: ignore[method-assign]
     width = config.reward.stability_width
     rewards = {k: reward(np.array(valid[k]), np.array(above[k]), width) for k in spent}
     both = np.array(valid["by hand"]) & np.array(valid["anchor"])
@@ -178,15 +220,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--n", type=int, default=64)
     parser.add_argument("--sources", nargs="+", default=["random", "default"])
+    parser.add_argument("--shares", action="store_true", help="Only where the time of anchor goes.")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
     overrides = ["run.workers=1", "hull.kind=dft", "policy.source=policy", "prior.name=templates-all"]
     environment = Environment.load(load_config(overrides=overrides).config)
-    calculator = stock("mattersim-1m")
     rows = []
     for source in options.sources:
-        rows.append(compare(source, options.n, environment, calculator))
+        if options.shares:
+            rows.append(shares(source, options.n, environment))
+        else:
+            rows.append(compare(source, options.n, environment, stock("mattersim-1m")))
         print(json.dumps(rows[-1], indent=1), flush=True)
     print(json.dumps({"benchmark": "search", **vars(options), "rows": rows}))
 

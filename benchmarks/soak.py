@@ -4,15 +4,17 @@
 
 A campaign of the shipped policy with the real prior, gate, hull, reward, learner and ledger, and a simulated
 potential: every crystal is at its minimum. Eight steps of 128 candidates are run, then the ledger is made
-larger by copies of its rows under other formulas, resumed, and a few more steps are taken, size by size. CPU
-time of a step and of each candidate, time to resume with everything already loaded (`anchor resume` counts
-all candidates for its view, too), and memory of the process. One process, one thread.
+larger by copies of its rows under other formulas, resumed, and a few more steps are taken, size by size, in
+turns with those of a copy that stayed small: the median ratio of a step to its neighbour says whether costs
+grow, also on a machine that others use. Time to resume is that with everything already loaded
+(`anchor resume` counts all candidates for its view, too). One process, one thread, CPU time.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sqlite3
 import statistics
 import tempfile
@@ -91,28 +93,31 @@ def main() -> None:
     each = GROUPS * config.grpo.group_size
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="soak-") as scratch:
-        folder = Path(scratch) / "run"
+        small, folder = Path(scratch) / "small", Path(scratch) / "run"
         campaign = Campaign.start(config, folder, environment=environment)
         campaign.run(FIRST_STEPS * each)
         campaign.ledger.close()
+        shutil.copytree(folder, small)
         for size in options.sizes:
             grow(folder / "ledger.db", size)
             began = time.process_time(), time.perf_counter()
             campaign = Campaign.resume(folder, environment=environment)
             LiveView(Tally(), size, quiet=True).recall(campaign.ledger.rows(TALLY_COLUMNS))
             resumed = time.process_time() - began[0], time.perf_counter() - began[1]
-            candidates, seconds, others = campaign.structures, [], []
-            for _ in range(options.steps):
-                start = time.process_time()
-                report = campaign.step()
-                seconds.append(time.process_time() - start)
-                outside = sum(s for part, s in report.seconds.items() if part not in ("prior", "potential"))
-                others.append(outside / sum(s for part, s in report.seconds.items() if part != "potential"))
+            candidates = campaign.structures
+            with tempfile.TemporaryDirectory(dir=scratch) as fresh:
+                shutil.copytree(small, Path(fresh) / "run")
+                beside = Campaign.resume(Path(fresh) / "run", environment=environment)
+                here, there, others = alternate(campaign, beside, options.steps)
+                beside.ledger.close()
             campaign.ledger.close()
             rows.append(
                 {
                     "candidates": candidates,
-                    "ms_per_candidate": round(1e3 * statistics.median(seconds) / each, 2),
+                    "ms_per_candidate": round(1e3 * statistics.median(here) / each, 2),
+                    "times_that_of_a_small_campaign": round(
+                        statistics.median(a / b for a, b in zip(here, there, strict=True)), 3
+                    ),
                     "share_outside_prior": round(statistics.median(others), 3),
                     "resume_cpu_seconds": round(resumed[0], 1),
                     "resume_wall_seconds": round(resumed[1], 1),
@@ -121,8 +126,26 @@ def main() -> None:
                 }
             )
             print(rows[-1], flush=True)
-    slowest, fastest = (f(row["ms_per_candidate"] for row in rows) for f in (max, min))
-    print(json.dumps({"benchmark": "soak", **vars(options), "rows": rows, "spread": slowest / fastest}))
+    print(json.dumps({"benchmark": "soak", **vars(options), "rows": rows}))
+
+
+def alternate(
+    campaign: Campaign, beside: Campaign, steps: int
+) -> tuple[list[float], list[float], list[float]]:
+    """CPU seconds of each step of both, one after the other, and shares outside prior and potential."""
+    here: list[float] = []
+    there: list[float] = []
+    others = []
+    for number in range(steps):
+        turns = [(campaign, here), (beside, there)]
+        for one, seconds in turns if number % 2 else reversed(turns):
+            start = time.process_time()
+            report = one.step()
+            seconds.append(time.process_time() - start)
+            if one is campaign:
+                outside = sum(s for part, s in report.seconds.items() if part not in ("prior", "potential"))
+                others.append(outside / sum(s for part, s in report.seconds.items() if part != "potential"))
+    return here, there, others
 
 
 if __name__ == "__main__":

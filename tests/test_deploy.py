@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
+import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -46,7 +48,9 @@ def check_command(words: list[str]) -> None:
 
 
 def commands(text: str) -> list[list[str]]:
-    found = re.findall(r"anchor (?:search|resume) [^;)]*", text.replace('"$run"', "run"))
+    plain = text.replace('"$run"', "run").replace('"${@:2}"', "")
+    code = "\n".join(line for line in plain.splitlines() if not line.startswith("#"))
+    found = re.findall(r"anchor (?:search|resume) [^;)]*", code)
     return [shlex.split(one) for one in found]
 
 
@@ -67,6 +71,36 @@ def test_the_script_is_a_script() -> None:
     text = (DEPLOY / "slurm.sh").read_text()
     assert "RAY_AUTH_MODE=token" in text
     assert "--exclusive" in text
+    assert "--signal=B:TERM" in text  # to all processes it would end Ray before the campaign's step
+
+
+def test_the_signal_is_for_the_campaign_alone(tmp_path: Path) -> None:
+    """The script with a Slurm and a Ray that only start things: its signal reaches what it started, once."""
+    fake = {
+        "scontrol": "echo first; echo second",
+        "srun": 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"',
+        "anchor": f'trap "echo stopped >> {tmp_path}/said; exit 0" TERM; touch {tmp_path}/began; '
+        "while :; do sleep 0.05; done",
+    }
+    for name, body in fake.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    surroundings = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "RAY_AUTH_TOKEN_PATH": str(tmp_path / "token"),
+    }
+    nodes = {"SLURM_JOB_NODELIST": "x", "SLURM_JOB_NUM_NODES": "2", "TMPDIR": str(tmp_path)}
+    script = subprocess.Popen(["bash", DEPLOY / "slurm.sh", tmp_path / "run"], env=surroundings | nodes)
+    try:
+        while not (tmp_path / "began").exists():
+            assert script.poll() is None
+            time.sleep(0.02)
+        script.terminate()
+        assert script.wait(60) == 0
+    finally:
+        script.kill()
+    assert (tmp_path / "said").read_text() == "stopped\n"
+    assert (tmp_path / "token").stat().st_mode & 0o777 == 0o600
 
 
 def test_the_job_has_known_fields_and_a_token() -> None:

@@ -6,6 +6,7 @@ import math
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,19 @@ def test_what_cannot_be_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MissingDependencyError, match=r"anchor-crystals\[ray\]"):
         Workplace("ray").open()
     assert isinstance(Workplace("inline").open(), Inline)
+
+
+def test_a_token_that_others_can_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = tmp_path / "token"
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(token))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ray_tasks.warn_of_open_token()  # none is there
+        token.touch(mode=0o600)
+        ray_tasks.warn_of_open_token()
+    token.chmod(0o640)
+    with pytest.warns(Notice, match="chmod 600"):
+        ray_tasks.warn_of_open_token()
 
 
 def test_other_versions_are_refused(ray: RayTasks, monkeypatch: pytest.MonkeyPatch) -> None:

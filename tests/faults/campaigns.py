@@ -1,10 +1,11 @@
-"""Campaigns on bad days: killed, on a full disk, with damaged files, with a potential that fails.
+"""Campaigns on bad days: killed, on a full disk, with damaged files, with a potential or a clock that fails.
 
-    python tests/faults/campaigns.py [--minutes 10] [--seed 0] [--only kill|disk|damage|potential]
+    python tests/faults/campaigns.py [--minutes 10] [--kills 200] [--seed 0] [--only kill disk damage …]
 
-Every trial begins with a fresh copy of a workspace, does one kind of harm at a random moment or place, and
-goes on. Afterwards nothing may be lost (candidates, steps, states, a stranger's files), nothing doubled, and
-whatever was said has a cause and no traceback. Counts are printed; the exit code is 0 if all trials are good.
+Rounds of all kinds until both the minutes and the SIGKILLs are spent. Every trial begins with a fresh copy of
+a workspace, does one kind of harm at a random moment or place, and goes on. Afterwards nothing may be lost
+(candidates, steps, states, a stranger's files), nothing doubled, and whatever was said has a cause and no
+traceback. Counts are printed; the exit code is 0 if all trials are good.
 """
 
 from __future__ import annotations
@@ -19,95 +20,15 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 import forked
 import workspace
-
-BUDGET = 48
-"""Structures of a campaign, three steps."""
-SEARCH = [*workspace.SEARCH.split(), "-n", str(BUDGET)]
-RESUME = ["resume", "run", "-n", str(BUDGET), "--finds", "2"]
-MINE = ("run/finds/mine.cif", "run/notes.txt")
-LIMIT = 180.0
-"""Seconds until a command hangs; it takes five on a quiet machine."""
-
-
-class Trials:
-    """Trials in a scratch folder, against a campaign that had no bad day."""
-
-    def __init__(self, place: Path, seed: int) -> None:
-        self.place, self.random = place, random.Random(seed)
-        self.top = place / "top"
-        self.output = place / "output"
-        began = time.monotonic()
-        self.whole = self.fresh()
-        self.run(SEARCH)
-        self.seconds = time.monotonic() - began
-        self.reference = content(self.whole / "run")
-        self.finds = files(self.whole / "run")
-        shutil.move(self.whole, place / "whole")
-
-    def fresh(self, *, finished: bool = False) -> Path:
-        """A folder with a stranger's files, empty or with the finished campaign."""
-        shutil.rmtree(self.top, ignore_errors=True)
-        folder = self.top / "work"
-        folder.mkdir(parents=True)
-        (self.top / "mine.txt").write_text(workspace.MINE)
-        if finished:
-            shutil.copytree(self.place / "whole" / "run", folder / "run")
-        workspace.strangers(folder, *MINE)
-        return folder
-
-    def run(self, words: list[str], before: Callable[[], object] | None = None) -> tuple[int | None, str]:
-        """A command to its end: exit code and what it said."""
-        child = forked.start(words, self.top / "work", self.output, before=before)
-        return forked.wait(child, LIMIT), self.output.read_text(errors="replace")
-
-    def verdict(self, *, finished: bool = True) -> str:
-        """What is wrong with the campaign now, '' if nothing is."""
-        harm = workspace.harmed(self.top, MINE)
-        if harm:
-            return f"harm: {', '.join(harm)}"
-        if not finished:
-            return ""
-        if content(self.top / "work" / "run") != self.reference:
-            return "the ledger is another one"
-        if files(self.top / "work" / "run") != self.finds:
-            return "the results are others"
-        return ""
-
-
-def content(folder: Path) -> tuple[Any, ...]:
-    """All that must not depend on how a campaign was run: everything but the clock."""
-    from anchor.search.ledger import Ledger
-
-    ledger = Ledger.open(folder)
-    try:
-        steps = [{k: v for k, v in row.items() if k != "seconds"} for row in ledger.step_rows()]
-        return list(ledger.rows()), steps, ledger.state(), ledger.find_rows()
-    finally:
-        ledger.close()
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    """The results that are the same each time."""
-    paths = [folder / "finds.csv", *sorted((folder / "finds").glob("0*.cif"))]
-    return {path.name: path.read_bytes() for path in paths}
-
-
-def answered(code: int | None, said: str, *, good: tuple[int, ...] = (0,)) -> str:
-    """What is wrong with an answer, '' if nothing is."""
-    if code is None:
-        return "hang"
-    if "Traceback (most recent call last)" in said:
-        return "traceback: " + " ".join(said.split())[-200:]
-    return "" if code in good else f"exit code {code}: {' '.join(said.split())[-200:]}"
-
+from mishaps import clock, potential
+from trials import BUDGET, GROUP, RESUME, SEARCH, Trials, answered, has_campaign, stage
+from trials import STRANGERS as MINE
 
 # Kills
 
@@ -126,36 +47,10 @@ def kill(trials: Trials) -> tuple[str, str]:
             continue
         forked.kill(child)
         stages.append(stage(folder / "run"))
+        trials.kills[stages[-1]] += 1
     ledger = folder / "run" / "ledger.db"
     wrong = answered(*trials.run(RESUME if has_campaign(ledger) else SEARCH)) or trials.verdict()
     return "kill " + ", ".join(sorted(set(stages))), wrong
-
-
-def has_campaign(ledger: Path) -> bool:
-    from anchor.errors import AnchorError
-    from anchor.search.ledger import Ledger
-
-    try:
-        Ledger.open(ledger).close()
-    except AnchorError:
-        return False
-    return True
-
-
-def stage(folder: Path) -> str:
-    """Where a campaign was when it was killed."""
-    from anchor.errors import AnchorError
-    from anchor.search.ledger import Ledger
-
-    try:
-        ledger = Ledger.open(folder)
-    except AnchorError:
-        return "before the ledger"
-    steps = ledger.n_steps
-    ledger.close()
-    if steps < BUDGET // 16:
-        return "in a step"
-    return "while writing" if (folder / "finds.csv").exists() else "in the finds"
 
 
 # Disks
@@ -186,6 +81,7 @@ def disk(trials: Trials) -> tuple[str, str]:
 
 # Damage
 
+SCREEN = ["screen", "--elements", "Li,Mg,O,F", "--max-atoms", "8", "-n", "5"]
 READERS = (
     ["report", "run"],
     ["sample", "run", "-n", "2"],
@@ -196,8 +92,8 @@ READERS = (
 def damage(trials: Trials) -> tuple[str, str]:
     """A file that was cut off or overwritten somewhere; every command that reads it answers."""
     folder = trials.fresh(finished=True)
-    what = trials.random.choice(("ledger", "manifest", "weights", "policy", "config", "reference"))
-    commands = [*READERS, [*RESUME[:3], str(BUDGET + 16), *RESUME[4:]]]
+    what = trials.random.choice(("ledger", "manifest", "weights", "policy", "config", "cache", "reference"))
+    commands = [*READERS, [*RESUME[:3], str(BUDGET + GROUP), *RESUME[4:]]]
     if what == "ledger":
         path = folder / "run" / "ledger.db"
     elif what == "manifest":
@@ -223,6 +119,9 @@ def damage(trials: Trials) -> tuple[str, str]:
         path = folder / "c.yaml"
         path.write_text("grpo:\n  group_size: 16\nrelax:\n  max_steps: 3\nrun:\n  seed: 3\n")
         commands = [["search", "--config", "c.yaml", "--print-config"]]
+    elif what == "cache":
+        path = trials.random.choice(_cached(trials, folder))
+        commands = [SCREEN]
     else:
         from anchor.paths import BUNDLED
 
@@ -240,6 +139,19 @@ def damage(trials: Trials) -> tuple[str, str]:
         if wrong:
             return f"damage {what}", f"{' '.join(words)}: {wrong}"
     return f"damage {what}", ""
+
+
+def _cached(trials: Trials, folder: Path) -> list[Path]:
+    """Files that a command keeps for the next time, in a cache of its own; made once, copied here."""
+    made = trials.place / "screening"
+    (folder / "cache").mkdir()
+    if not made.is_dir():
+        if wrong := answered(*trials.run(SCREEN)):
+            raise RuntimeError(f"no cache was made: {wrong}")
+        shutil.copytree(folder / "cache" / "screening", made)
+    else:
+        shutil.copytree(made, folder / "cache" / "screening")
+    return sorted((folder / "cache" / "screening").iterdir())
 
 
 def _load_arrays(path: Path) -> str:
@@ -264,63 +176,8 @@ def _spoil(path: Path, chance: random.Random) -> None:
         file.write(chance.randbytes(chance.choice((1, 16, 4096)))[: max(1, size // 2)])
 
 
-# Potentials
-
-
-def potential(trials: Trials) -> tuple[str, str]:
-    """A potential that raises, gives NaN or hangs at a random call; then, with a good one, resumed."""
-    how = trials.random.choice(("raises", "NaN", "hangs"))
-    trials.fresh()
-    call = trials.random.randrange(40)
-    words = [*SEARCH, "--set", "run.workers=1"]
-    child = forked.start(
-        words, trials.top / "work", trials.output, before=lambda: _spoil_potential(how, call)
-    )
-    if how == "hangs":
-        end = time.monotonic() + LIMIT
-        while time.monotonic() < end and "hanging" not in trials.output.read_text(errors="replace"):
-            time.sleep(0.1)
-        for _ in range(2):  # as a person would: Ctrl-C, and again
-            os.kill(child, signal.SIGINT)
-            time.sleep(1.0)
-    code = forked.wait(child, LIMIT)
-    said = trials.output.read_text(errors="replace")
-    wrong = answered(code, said, good=(0, 1) if how == "hangs" else (0,)) or trials.verdict(finished=False)
-    if not wrong and how == "hangs" and "hanging" in said:
-        again = RESUME if has_campaign(trials.top / "work" / "run" / "ledger.db") else SEARCH
-        wrong = answered(*trials.run(again)) or trials.verdict()
-    elif not wrong:
-        rows = content(trials.top / "work" / "run")[0]
-        if [row["id"] for row in rows] != list(range(BUDGET)):
-            wrong = "rows are missing or doubled"
-        elif any(not row["reason"] and not row["valid"] for row in rows):
-            wrong = "a failure without a reason"
-    return f"potential {how}", wrong
-
-
-def _spoil_potential(how: str, call: int) -> None:
-    """Let the potential fail from its n-th call on for three calls, or for ever if it hangs."""
-    from anchor.potentials.base import Potential
-
-    real, calls = Potential.forward, iter(range(10**9))
-
-    def forward(self: Potential, state: Any, **settings: Any) -> Any:
-        number = next(calls)
-        found = real(self, state, **settings)
-        if not call <= number < call + 3:
-            return found
-        if how == "raises":
-            raise RuntimeError("the potential had enough")
-        if how == "hangs":
-            print("hanging", file=sys.stderr, flush=True)
-            time.sleep(10**6)
-        return {key: value * float("nan") for key, value in found.items()}
-
-    Potential.forward = forward  # type: ignore[method-assign]
-
-
-KINDS = {"kill": kill, "disk": disk, "damage": damage, "potential": potential}
-SHARES = {"kill": 3, "disk": 1, "damage": 1, "potential": 1}
+KINDS = {"kill": kill, "disk": disk, "damage": damage, "potential": potential, "clock": clock}
+SHARES = {"kill": 4, "disk": 1, "damage": 2, "potential": 1, "clock": 1}
 """Trials of each kind in a round."""
 
 
@@ -328,24 +185,39 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--minutes", type=float, default=10.0, help="Processor minutes, about.")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", choices=KINDS, help="One kind.")
+    parser.add_argument(
+        "--kills", type=int, default=0, help="At least so many SIGKILLs, however long it takes."
+    )
+    parser.add_argument("--only", choices=KINDS, nargs="+", help="Some kinds.")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # cut off, it tells what it has seen
     forked.warm_up()
     counts, bad = Counter[str](), Counter[str]()
     with tempfile.TemporaryDirectory(prefix="faults-") as scratch:
         trials = Trials(Path(scratch), options.seed)
-        kinds = [options.only] if options.only else [k for k, n in SHARES.items() for _ in range(n)]
-        while _spent() < 60 * options.minutes:
-            for kind in kinds:
-                what, wrong = KINDS[kind](trials)
-                counts[what] += 1
-                if wrong:
-                    bad[what] += 1
-                    print(f"{what}: {wrong}", flush=True)
+        kinds = [kind for kind, n in SHARES.items() if kind in (options.only or KINDS) for _ in range(n)]
+        end = _spent() + 60 * options.minutes
+        try:
+            while _spent() < end or ("kill" in kinds and trials.kills.total() < options.kills):
+                for kind in kinds:
+                    what, wrong = KINDS[kind](trials)
+                    counts[what] += 1
+                    if wrong:
+                        bad[what] += 1
+                        print(f"{what}: {wrong}", flush=True)
+        finally:
+            _tell(counts, bad, trials.kills)
+    sys.exit(1 if bad else 0)
+
+
+def _tell(counts: Counter[str], bad: Counter[str], kills: Counter[str]) -> None:
     for what, n in sorted(counts.items()):
         print(f"{n:4} {what}" + (f", {bad[what]} not answered well" if bad[what] else ""))
-    print(f"{counts.total()} trials, {bad.total()} with a fault, {_spent() / 60:.1f} processor minutes")
-    sys.exit(1 if bad else 0)
+    print(f"{kills.total()} SIGKILLs: " + ", ".join(f"{n} {where}" for where, n in kills.most_common()))
+    print(
+        f"{counts.total()} trials, {bad.total()} with a fault, {_spent() / 60:.1f} processor minutes",
+        flush=True,
+    )
 
 
 def _spent() -> float:

@@ -66,6 +66,8 @@ def kill(child: int) -> None:
 def _become(words: list[str], folder: Path, output: Path, before: Callable[[], object] | None) -> None:
     """Be the command; does not return."""
     os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # as at a terminal; a shell's `&` ignores it
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.chdir(folder)
     file = os.open(output, os.O_CREAT | os.O_TRUNC | os.O_WRONLY)
     os.dup2(file, 1)

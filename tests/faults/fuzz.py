@@ -10,24 +10,38 @@ from __future__ import annotations
 
 import argparse
 import io
-import json
 import resource
 import signal
-import sqlite3
 import sys
 import tempfile
 import time
 import warnings
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from examples import (
+    CIF,
+    CSV,
+    EXTXYZ,
+    FILTERS,
+    FORMULAS,
+    POSCAR,
+    YAML,
+    archive,
+    arrays,
+    ledger,
+    structure_json,
+    tensors,
+)
 
 from anchor.errors import AnchorError, InputError
 
@@ -52,105 +66,6 @@ WORDS = [
     b",,",
     b";",
 ]
-
-CIF = b"""data_NaCl
-_cell_length_a 5.64
-_cell_length_b 5.64
-_cell_length_c 5.64
-_cell_angle_alpha 90
-_cell_angle_beta 90
-_cell_angle_gamma 90
-_symmetry_space_group_name_H-M 'F m -3 m'
-loop_
-_symmetry_equiv_pos_as_xyz
-'x, y, z'
-'-x, -y, z'
-loop_
-_atom_site_label
-_atom_site_type_symbol
-_atom_site_fract_x
-_atom_site_fract_y
-_atom_site_fract_z
-_atom_site_occupancy
-Na1 Na+ 0 0 0 1.0
-Cl1 Cl- 0.5 0.5 0.5(1) 1
-"""
-POSCAR = b"""Na Cl
-1.0
-5.64 0 0
-0 5.64 0
-0 0 5.64
-Na Cl
-1 1
-Selective dynamics
-direct
-0 0 0 T T F
-0.5 0.5 0.5 T F F
-"""
-EXTXYZ = b"""2
-Lattice="5.64 0 0 0 5.64 0 0 0 5.64" Properties=species:S:1:pos:R:3:forces:R:3 energy=-3.2 pbc="T T T"
-Na 0 0 0 0.1 0 0
-Cl 2.82 2.82 2.82 0 0 -0.1
-"""
-CSV = b'material_id,energy,cif\nmp-1,-3.2,"' + CIF.replace(b"'", b"''") + b'"\nmp-2,,"data_x"\n'
-YAML = b"""grpo:
-  group_size: 16
-  learning_rate: 3e-4
-relax: {max_steps: 3, fmax: 0.05}
-action_space:
-  elements: [Na, No, 'Cl']
-run:
-  seed: 3
-"""
-FORMULAS = [b"LiFePO4", b"Ca3(PO4)2", b"NaCl", b"[Co(NH3)6]Cl3", b"H2O", b"Fe0.5O", "Fe₂O₃".encode()]
-
-
-@cache
-def structure_json() -> bytes:
-    from pymatgen.core import Lattice, Structure
-
-    made = Structure(Lattice.cubic(5.64), ["Na", "Cl"], [[0, 0, 0], [0.5] * 3])
-    return json.dumps([made.as_dict(), {"structure": made.as_dict(), "material_id": "x"}]).encode()
-
-
-@cache
-def archive() -> bytes:
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as made:
-        made.writestr("a/nacl.cif", CIF)
-        made.writestr("../../escape.cif", CIF)
-        made.writestr("/etc/POSCAR", POSCAR)
-    return content.getvalue()
-
-
-@cache
-def arrays() -> bytes:
-    content = io.BytesIO()
-    np.savez_compressed(content, numbers=np.arange(20), lattice=np.eye(3), text=np.array(["a", "b"]))
-    return content.getvalue()
-
-
-@cache
-def tensors() -> bytes:
-    import torch
-
-    from anchor.weights import pack
-
-    return pack({"a": torch.eye(3), "b": torch.arange(5)}, {"kind": "policy", "seed": 3})
-
-
-@cache
-def ledger() -> bytes:
-    from anchor.search.ledger import Ledger
-
-    with tempfile.TemporaryDirectory() as scratch:
-        made = Ledger.create(scratch, {"grpo": {"group_size": 2}}, {"code": "x"}, "2026-01-01T00:00:00+00:00")
-        made.close()
-        path = Path(scratch) / "ledger.db"
-        with sqlite3.connect(path) as database:
-            database.execute("PRAGMA journal_mode=DELETE")
-        database.close()
-        return path.read_bytes()
 
 
 @st.composite
@@ -235,6 +150,51 @@ def read_ledger(path: Path) -> None:
 
 
 @cache
+def one_candidate() -> tuple[dict[str, Any], sa.Connection]:
+    """A row, and a ledger's table that holds it."""
+    from anchor.search.tables import candidates
+
+    values = {"bool": True, "int": 3, "float": 0.5, "str": "NaCl", "bytes": b"", "dict": {}}
+    row = {c.name: values[c.type.python_type.__name__] for c in candidates.c if not c.nullable} | {"id": 1}
+    connection = sa.create_engine("sqlite://").connect()
+    candidates.metadata.create_all(connection)
+    connection.execute(sa.insert(candidates), row)
+    whole = connection.execute(sa.select(candidates)).one()
+    return dict(whole._mapping), connection
+
+
+def read_filter(path: Path) -> None:
+    """Understood, it says the same of a row in Python and in a database."""
+    from anchor.search.tables import candidates
+    from anchor.selecting import parse, to_sql
+
+    wanted = parse(path.read_bytes().decode("utf-8", "replace"))
+    row, connection = one_candidate()
+    query = sa.select(sa.func.count()).select_from(candidates).where(to_sql(wanted, candidates.c))
+    assert bool(connection.execute(query).scalar_one()) == wanted.holds(row)
+
+
+@st.composite
+def filters(draw: st.DrawFn) -> bytes:
+    """A good filter that was spoilt, or conditions on any field joined in any way: many mean something."""
+    from anchor.selecting import FIELDS
+
+    if draw(st.booleans()):
+        example = draw(st.sampled_from(FILTERS))
+        return draw(mutated(lambda: example))
+    one = st.sampled_from(["0.1", "3", "1e308", "-1", "9" * 20, "'x%'", "NaCl", "Na", "'", "true"])
+    some = st.lists(one, max_size=3).map(lambda values: f"({', '.join(values)})")
+    sign = st.sampled_from(["<", ">=", "=", "!=", "in", "contains", "has", "has any", "within", ""])
+    about = st.tuples(st.sampled_from(sorted(FIELDS)), sign, one | some).map(" ".join)
+    about |= st.sampled_from(sorted(FIELDS)).map(lambda field: f"{field} is missing")
+    word = st.sampled_from(["and", "or", "and not", "or not", "and ("])
+    text = draw(about)
+    for joined, more in draw(st.lists(st.tuples(word, about), max_size=5)):
+        text += f" {joined} {more}" + (")" if "(" in joined else "")
+    return text.encode()
+
+
+@cache
 def anchor_command() -> Any:
     """The command `anchor`, as typer makes it."""
     import typer
@@ -308,6 +268,7 @@ TARGETS: dict[str, tuple[Callable[[], st.SearchStrategy[bytes]], str, Callable[[
     "npz": (lambda: mutated(arrays), "a.npz", read_arrays),
     "safetensors": (lambda: mutated(tensors), "a.safetensors", read_tensors),
     "SQLite": (lambda: mutated(ledger), "ledger.db", read_ledger),
+    "filter": (filters, "filter.txt", read_filter),
     "command line": (lines, "words.txt", read_line),
 }
 

@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import forked
 import psutil
-from campaigns import answered, content
+from trials import answered, content
 
 SEARCH = (
     "search --preset default --source neutral --elements Na,Mg,O,F,Cl --k 2,3 --max-atoms 8 -n 48 --finds 0 "
@@ -133,6 +133,7 @@ class Trial:
         self.seed, self.folder = str(seed), place / f"{name}-{seed}"
         self.folder.mkdir()
         self.output = place / f"{name}-{seed}.log"
+        self.output.touch()
 
     def start(self, words: str, address: str | None) -> int:
         """The campaign's process."""
@@ -249,11 +250,7 @@ def memory(place: Path, truth: Trial) -> str:
         machines.head()
         child = trial.start(SEARCH, machines.address)
 
-        def ended() -> bool:
-            logs = (machines.folder / "ray").glob("session_*/logs/raylet.out")
-            return any("memory usage threshold" in log.read_text(errors="replace") for log in logs)
-
-        until(ended, "Ray ends a worker for want of memory")
+        until(lambda: "low on memory" in trial.output.read_text(), "Ray ends a worker for want of memory")
         del ballast
         return trial.finish(child) or trial.verdict(truth)
 
@@ -281,7 +278,10 @@ def main() -> None:
 
     def tell(name: str, trial: Callable[[], str]) -> None:
         began = time.monotonic()
-        answers.append(trial())
+        try:
+            answers.append(trial())
+        except TimeoutError as late:
+            answers.append(f"hang: {late}")
         print(f"{name}: {answers[-1] or 'good'} ({time.monotonic() - began:.0f} s)", flush=True)
 
     with tempfile.TemporaryDirectory(prefix="rf-") as scratch:

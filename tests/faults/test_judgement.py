@@ -7,8 +7,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import campaigns
 import lines
+import trials
 import workspace
 
 
@@ -41,8 +41,8 @@ def test_what_a_full_disk_leaves_is_seen(tmp_path: Path) -> None:
     ],
 )
 def test_bad_answers_are_seen(code: int | None, said: str, wrong: str) -> None:
-    assert campaigns.answered(code, said).startswith(wrong)
-    assert bool(campaigns.answered(code, said)) == bool(wrong)
+    assert trials.answered(code, said).startswith(wrong)
+    assert bool(trials.answered(code, said)) == bool(wrong)
 
 
 def test_lines_are_many_and_no_two_are_the_same() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from anchor.config import ActionSpace
+from anchor.errors import Notice
 from anchor.policy.constraints import Limits
 from anchor.screening import order
 from anchor.screening.order import default_limits, load_order, order_identity, save_order, screened_order
@@ -54,6 +55,25 @@ def test_a_file_of_another_identity_is_not_taken(cache: Path) -> None:
     assert load_order(cache / "other.npz", "abc") is not None
     assert load_order(cache / "other.npz", "abd") is None
     assert load_order(cache / "missing.npz", "abc") is None
+
+
+@pytest.mark.parametrize("harm", ["no card", "no counts", "no arrays"])
+def test_a_damaged_file_of_the_cache_is_made_again(cache: Path, harm: str) -> None:
+    first = screened_order(limits(), 5)
+    (arrays,) = cache.rglob("*.npz")
+    card = arrays.with_suffix(".json")
+    if harm == "no card":
+        card.write_bytes(card.read_bytes()[:-9])
+    elif harm == "no counts":
+        card.write_text(card.read_text().replace('"known"', '"knoxn"'))
+    else:
+        arrays.write_bytes(arrays.read_bytes()[:-99])
+    order._read.cache_clear()
+    with pytest.warns(Notice, match="made again, because"):
+        again = screened_order(limits(), 5)
+    assert again.compositions.cells == first.compositions.cells
+    order._read.cache_clear()
+    assert load_order(arrays, order_identity(limits())) is not None
 
 
 def test_the_shipped_order_is_sound() -> None:

@@ -132,7 +132,13 @@ def test_a_crystal_that_cannot_be_evaluated_is_invalid(environment: Environment)
 
 
 @pytest.mark.parametrize(
-    "error", [torch.OutOfMemoryError("CUDA out of memory"), MemoryError("none left"), OSError("gone")]
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory"),  # torch's words on a CPU
+        MemoryError("none left"),
+        OSError("gone"),
+    ],
 )
 def test_a_fault_of_the_machine_excludes(environment: Environment, error: Exception) -> None:
     group = realise(environment, potential=Failing(environment.potential, error, has(12)))

@@ -21,6 +21,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import anchor
@@ -85,6 +86,7 @@ class RayTasks(Executor):
 
         if ray.is_initialized():
             return
+        warn_of_open_token()
         settings: dict[str, Any] = {"address": self.address}
         if self.address is None and "RAY_ADDRESS" not in os.environ:
             settings = {
@@ -261,3 +263,10 @@ def _handlers_kept() -> Iterator[None]:
         for number, handler in before.items():
             if signal.getsignal(number) is not handler:
                 signal.signal(number, handler)
+
+
+def warn_of_open_token() -> None:
+    """Say so if others on this machine can read the file with the cluster's token, and so run code on it."""
+    path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or Path.home() / ".ray" / "auth_token")
+    if os.name == "posix" and path.is_file() and path.stat().st_mode & 0o077:
+        warnings.warn(f"others can read the token of the Ray cluster: chmod 600 {path}", Notice, stacklevel=2)

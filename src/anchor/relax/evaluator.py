@@ -70,7 +70,7 @@ class Evaluator:
                 if b - a > 1:
                     waiting += self._halves(a, b)
                 else:
-                    errors[a] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+                    errors[a] = f"{_kind(error)}: {error}".splitlines()[0][:300]
                 continue
             energy[a:b], forces[atoms] = found["energy"], found["forces"]
             stress[a:b] = found.get("stress", 0.0)  # a model without stresses: cell fixed
@@ -108,6 +108,12 @@ class Evaluator:
     def _free_memory(self) -> None:
         if self.potential.device.type == "cuda":
             torch.cuda.empty_cache()
+
+
+def _kind(error: Exception) -> str:
+    """Its class; torch says on a CPU by a RuntimeError what is a want of memory and no fault of a crystal."""
+    plain = type(error) is RuntimeError and _out_of_memory(error)
+    return MemoryError.__name__ if plain else type(error).__name__
 
 
 def _out_of_memory(error: Exception) -> bool:

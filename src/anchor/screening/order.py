@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+import warnings
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -24,6 +25,7 @@ from anchor.chemistry.bounds import MAX_ELEMENTS
 from anchor.chemistry.composition import Compositions
 from anchor.chemistry.elements import VOCABULARY
 from anchor.config import Config
+from anchor.errors import AnchorError, Notice
 from anchor.executors import Executor
 from anchor.hull.references import load_hull
 from anchor.paths import BUNDLED, cache_dir, sha256
@@ -67,7 +69,7 @@ def screened_order(
     """
     identity = order_identity(limits, include_known=include_known)
     for path in (SHIPPED, _cached(identity)):
-        found = load_order(path, identity)
+        found = _kept(path, identity)
         if found is not None and (len(found) >= n or found.exhausted):
             return found
     places = SHORTEST
@@ -138,6 +140,17 @@ def _cached(identity: str) -> Path:
     return cache_dir() / "screening" / f"{identity[:32]}.npz"
 
 
+def _kept(path: Path, identity: str) -> Ranking | None:
+    """The order of a file; a damaged one of the cache is made again, whatever happened to it."""
+    try:
+        return load_order(path, identity)
+    except AnchorError as error:
+        if path == SHIPPED:
+            raise
+        warnings.warn(f"made again, because {error.message}", Notice, stacklevel=2)
+        return None
+
+
 def save_order(path: Path, order: Ranking, card: dict[str, Any]) -> None:
     """Write an order and its card (.json beside it): chances in 1e-4, energies in meV/atom."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -175,21 +188,26 @@ def load_order(path: Path, identity: str) -> Ranking | None:
 @lru_cache(maxsize=4)
 def _read(path: Path, _changed: int, identity: str) -> Ranking | None:
     card = read_json(path.with_suffix(".json"), hint="delete it: it is made again")
-    if card["identity"] != identity:
+    if card.get("identity") != identity:
         return None
     arrays = load_arrays(path)
-    return Ranking(
-        Compositions.from_padded(arrays["numbers"].astype(np.int64), arrays["counts"].astype(np.int64)),
-        arrays["metastable"] / 1e4,
-        arrays["stable"] / 1e4,
-        arrays["above_hull"] / 1e3,
-        arrays["spread"] / 1e3,
-        listed={int(k): n for k, n in card["listed"].items()},
-        estimated=card["estimated"],
-        known=card["known"],
-        complete=card["complete"],
-        exhausted=card["exhausted"],
-    )
+    try:
+        return Ranking(
+            Compositions.from_padded(arrays["numbers"].astype(np.int64), arrays["counts"].astype(np.int64)),
+            arrays["metastable"] / 1e4,
+            arrays["stable"] / 1e4,
+            arrays["above_hull"] / 1e3,
+            arrays["spread"] / 1e3,
+            listed={int(k): n for k, n in card["listed"].items()},
+            estimated=card["estimated"],
+            known=card["known"],
+            complete=card["complete"],
+            exhausted=card["exhausted"],
+        )
+    except (KeyError, ValueError, AttributeError) as error:
+        raise AnchorError(
+            f"{path} or its card is damaged: {error!r}", "delete it: it is made again"
+        ) from None
 
 
 # The order that ships
