@@ -7,7 +7,6 @@ import re
 import shlex
 import subprocess
 import time
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +117,6 @@ def test_the_job_has_known_fields_and_a_token() -> None:
     assert claims == {CLAIM["metadata"]["name"]}
 
 
-@pytest.mark.skipif(find_spec("kubernetes_validate") is None, reason="pip install kubernetes-validate")
 def test_pods_and_claims_keep_to_kubernetes_schemas() -> None:
     """KubeRay's own schema is not on the package index: its pod templates are checked as pods."""
     import kubernetes_validate
