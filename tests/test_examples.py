@@ -43,6 +43,6 @@ def test_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     notebook = nbformat.read(EXAMPLES / "first-search.ipynb", as_version=4)
     NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
     shown = {cell.source: cell.outputs[-1].data for cell in notebook.cells if cell.get("outputs")}
-    for source in ("found[0].view()", "found.plot()"):
+    for source in ("best[0].view()", "found.plot()"):
         assert {"text/html", "application/vnd.jupyter.widget-view+json"} & set(shown[source]), "a picture"
-    assert (tmp_path / "finds.extxyz").is_file()
+    assert (tmp_path / "crystals.extxyz").is_file()

@@ -21,7 +21,9 @@ def _pages(nav: object) -> list[str]:
 
 def test_every_page_is_in_the_menu_once() -> None:
     nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
-    assert sorted(_pages(nav)) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+    assert sorted(_pages(nav)) == sorted(
+        path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")
+    )
 
 
 def test_site_builds_without_warning_and_needs_no_network(tmp_path: Path) -> None:

@@ -118,8 +118,25 @@ class Results:
         return "\n".join([line.rstrip() for line in lines] + ([f"… and {more} more"] if more else []))
 
 
+REFINED = (
+    "formula", "what", "spacegroup", ABOVE, "energy_above_hull_with_finds_ev_per_atom", "novelty_reference",
+    "thin", "level", "why",
+)  # fmt: skip
+"""Columns of a crystal that a search relaxed to the end, beside its id."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Found(Results):
+class Refined(Results):
+    """Crystals that a search relaxed to the end; the table of none has its columns all the same."""
+
+    def to_pandas(self) -> DataFrame:
+        from pandas import DataFrame
+
+        return DataFrame(self.rows, columns=["id", *REFINED])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Found(Refined):
     """Finds of a search: new crystals on the hull, believable and not broken by a check; often none.
 
     Attributes:
@@ -129,8 +146,8 @@ class Found(Results):
         campaign: The search itself, to go on with; None of one that was only read.
     """
 
-    near: Results
-    others: Results
+    near: Refined
+    others: Refined
     ledger: Ledger
     campaign: Campaign | None = None
 
@@ -180,21 +197,10 @@ def read_found(ledger: Ledger, campaign: Campaign | None) -> Found:
     return Found(parts[0].crystals, parts[0].rows, parts[1], parts[2], ledger, campaign)
 
 
-def _refined(rows: Sequence[Mapping[str, Any]]) -> Results:
+def _refined(rows: Sequence[Mapping[str, Any]]) -> Refined:
     """Rows of a ledger's finds as results."""
-    names = (
-        "formula",
-        "what",
-        "spacegroup",
-        ABOVE,
-        "energy_above_hull_with_finds_ev_per_atom",
-        "novelty_reference",
-        "thin",
-        "level",
-        "why",
-    )
     crystals = Crystals.concatenate(decode_crystal(row["crystal"]) for row in rows)
-    return Results(crystals, [{"id": row["candidate"], **{n: row.get(n) for n in names}} for row in rows])
+    return Refined(crystals, [{"id": row["candidate"], **{n: row.get(n) for n in REFINED}} for row in rows])
 
 
 def _number(value: Any) -> float:

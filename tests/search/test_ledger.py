@@ -215,7 +215,10 @@ def test_an_older_schema_is_read(old: Path) -> None:
 
 def test_an_older_schema_is_reported_and_exported(old: Path) -> None:
     ledger = Ledger.open(old)
-    assert len(of_campaign(ledger, everything())) == 3
+    refined = of_campaign(ledger, everything(), "refined")
+    assert len(refined) == 3
+    assert 0 < len(finds := of_campaign(ledger, everything())) < 3
+    assert set(finds.ids) < set(refined.ids)
     assert len(of_campaign(ledger, everything(), "valid")) == 32
     assert 0 < len(of_campaign(ledger, parse("nelements = 2"), "valid")) < 32
     shown = {entry["id"]: entry.get("space_group") for entry in campaign_entries(ledger).shown}

@@ -153,7 +153,7 @@ def test_every_study_runs_end_to_end(name: str, folder: Path) -> None:
     assert table.rows
     assert all(len(row) == len(table.head) for row in table.rows)
     drawn = draw_figures(study, results)
-    assert all(path.stat().st_size > 1000 for path in drawn)
+    assert all(path.stat().st_size > (1000 if path.suffix == ".png" else 100) for path in drawn)
     assert bool(drawn) == (study.draw is not None)
     said: list[str] = []
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("summary.json")}
