@@ -1,7 +1,7 @@
 """What DFT says about finds: a list drawn by a rule before anything was calculated, and its table.
 
-    python benchmarks/dft_claims.py draw        # writes dft-claims/*.cif; done once
-    anchor verify benchmarks/dft-claims --level 6 --out VERDICTS      # all six levels; needs GPAW
+    python benchmarks/dft_claims.py draw        # writes dft-claims.cif; done once
+    anchor verify benchmarks/dft-claims.cif --level 6 --out VERDICTS      # all six levels; needs GPAW
     python benchmarks/dft_claims.py table VERDICTS                    # writes the table into docs/dft.md
 
 The rule: entries of the catalogue that ship on both hulls with all entries competing, cells of at most 8
@@ -23,12 +23,13 @@ from anchor.crystals.crystals import Crystals
 from anchor.dft.jobs import Job
 from anchor.dft.rules import WITHOUT_DATA, hubbard, settings_for
 from anchor.dft.stability import is_corrected
+from anchor.formats.load import load
 from anchor.formats.write import write
 from anchor.hull.references import load_hull
 from anchor.reference.reference import load_reference
 from dft import into_page
 
-CLAIMS = Path(__file__).with_name("dft-claims")
+CLAIMS = Path(__file__).with_name("dft-claims.cif")
 LARGEST, CLAIMED = 8, 24
 
 
@@ -86,19 +87,18 @@ def draw() -> None:
         CLAIMS,
         Crystals.concatenate([entry.crystal for _, entry in chosen]),
         ids=[entry.formula for _, entry in chosen],
-        format="cif",
     )
 
 
 def table(folder: Path) -> str:
     """The verdicts of `anchor verify` on the claims, as a table."""
     lines = [
-        "| find | potential, eV/atom | level passed | DFT: OQMD, MP, eV/atom | what DFT says |",
-        "| --- " * 5 + "|",
+        "| find | level passed | DFT: OQMD, MP, eV/atom | the last verdict |",
+        "| --- " * 4 + "|",
     ]
     counts: dict[str, int] = {}
-    for formula in sorted(path.stem for path in CLAIMS.glob("*.cif")):
-        verdicts = {row["level"]: row for row in map(read, sorted(folder.glob(f"{formula}*.json")))}
+    for formula in sorted(load([CLAIMS]).crystals.formulas):
+        verdicts = {row["level"]: row for row in map(read, sorted(folder.glob(f"*-{formula}-level-*.json")))}
         passed = max((level for level, row in verdicts.items() if row["passed"]), default=0)
         last = verdicts.get(6)
         hulls = (last or {}).get("evidence", {}).get("hulls", {})
@@ -109,7 +109,7 @@ def table(folder: Path) -> str:
         )
         counts[said] = counts.get(said, 0) + 1
         numbers = ", ".join("–" if x is None else f"{x:+.3f}" for x in above) if last else "–"
-        lines.append(f"| {formula} | | {passed} | {numbers} | {says} |")
+        lines.append(f"| {formula} | {passed} | {numbers} | {says} |")
     head = ", ".join(f"{n} {name}" for name, n in sorted(counts.items()))
     return "\n".join([f"{sum(counts.values())} finds: {head}.", "", *lines])
 

@@ -35,6 +35,8 @@ def row(request: str, source: str, place: Path, n: int) -> dict[str, object]:
     began = time.process_time()
     if not (place / "ledger.db").is_file():
         Campaign.start(load_config(preset="quick", values=values).config, place).run()
+    elif Ledger.open(place).n_candidates < n:  # it was stopped
+        Campaign.resume(place).run()
     ledger = Ledger.open(place)
     tally = Tally().add_all(ledger.rows(TALLY_COLUMNS))
     step = ledger.step_rows()[-1]["metrics"]
