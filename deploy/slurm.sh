@@ -22,10 +22,10 @@ fi
 
 # Slurm's signal before the end of the time is for the campaign alone, which runs on this node: it finishes its
 # step. Sent to all, it would end Ray first.
-head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST") # all of them: a closed pipe would end us
 campaign=$(mktemp)
 trap 'kill -TERM "$(cat "$campaign")"' TERM
-srun --ntasks="$SLURM_JOB_NUM_NODES" ray symmetric-run --address "$head:6379" --min-nodes "$SLURM_JOB_NUM_NODES" \
+srun --ntasks="$SLURM_JOB_NUM_NODES" ray symmetric-run --address "${nodes[0]}:6379" --min-nodes "$SLURM_JOB_NUM_NODES" \
     -- bash -c 'echo $$ > "$0"; exec "$@"' "$campaign" "${command[@]}" &
 until wait $!; do
     kill -0 $! 2> /dev/null || exit 1 # not the signal: srun has ended
