@@ -276,6 +276,8 @@ def _run(
     again = f"anchor resume {folder}" + (f" --ledger {ledger}" if ledger else "")
     if campaign.structures < budget:
         _say(f"stopped after {campaign.structures} of {budget} structures; go on with: {again}", json)
+        if finds:
+            _say("its finds so far are relaxed now; Ctrl-C leaves that out, too", json)
     try:
         found = _refined(campaign, folder, finds, verify, json)
     except KeyboardInterrupt:

@@ -18,7 +18,7 @@
   const short = (v) => (Math.abs(v) >= 1000 ? `${+(v / 1000).toFixed(1)}k` : `${+v.toFixed(3)}`)
 
   function frame(width, height, x, y, { xLabel, yLabel, yText }) {
-    const left = 46, right = 10, top = 8, bottom = 38
+    const left = 50, right = 10, top = 8, bottom = 38
     const px = (v) => left + ((v - x[0]) / (x[1] - x[0] || 1)) * (width - left - right)
     const py = (v) => height - bottom - ((v - y[0]) / (y[1] - y[0] || 1)) * (height - top - bottom)
     const svg = A.svg('svg', { width, height, viewBox: `0 0 ${width} ${height}`, class: 'chart' })
