@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import spglib
 
 from anchor.crystals.crystals import Crystals
-from anchor.dft.gpaw_process import special
 from anchor.dft.jobs import Job
 from anchor.dft.rules import Settings, settings_for
 from anchor.reference.reference import Reference, load_reference
@@ -37,11 +37,20 @@ def test_the_hash_knows_everything_that_counts(reference: Reference) -> None:
     assert len({job.hash, *(other.hash for other in others)}) == 6
 
 
-def test_special_coordinates_are_exact_again() -> None:
-    """Six digits of a third are no third: symmetry operations found on them form no group."""
-    for x in (1 / 3, -2 / 3, 5 / 6, 1 / 8, 0.25, 0.0):
-        assert special(round(x, 6)) == x
-    assert special(0.123457) == 0.123457  # a free coordinate
+@pytest.mark.parametrize("formula", ["TiS", "Si3Mo5", "Al2O3"])
+def test_symmetry_operations_form_a_group_to_the_last_digits(reference: Reference, formula: str) -> None:
+    """GPAW asks that every operation maps the atoms onto atoms within 1e-10; six digits of a third do not."""
+    job = Job.of(crystal(reference, formula), settings_for([formula]))
+    cell = (job.crystal.lattice[0], job.crystal.frac, job.crystal.numbers)
+    found = spglib.get_symmetry(cell, symprec=1e-3)
+    frac = np.array(job.frac)
+    for rotation, translation in zip(found["rotations"], found["translations"], strict=True):
+        exact = np.round(translation * 24) / 24
+        shift = exact if np.abs(exact - translation).max() < 1e-5 else translation
+        moved = frac @ rotation.T + shift
+        apart = moved[:, None] - frac[None]
+        apart -= np.round(apart)
+        assert np.abs(apart).max(axis=2).min(axis=1).max() < 1e-10
 
 
 def test_spin_and_u_follow_from_the_elements(reference: Reference) -> None:

@@ -13,8 +13,9 @@ from anchor.crystals.crystals import Crystals
 
 SYMPREC = 0.02
 """Å. Relaxed crystals are a little off their symmetry; k-points cost several times more without it."""
-DECIMALS = 6
-"""Of cell vectors (Å) and fractional coordinates: what is calculated is what is written down."""
+DECIMALS = 12
+"""Of cell vectors (Å) and fractional coordinates: what is calculated is what is written down. Symmetry
+operations found on fewer digits form no group to the 1e-10 that GPAW asks for (TiS, Mo5Si3)."""
 
 
 @dataclass(frozen=True, eq=False)
