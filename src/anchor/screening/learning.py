@@ -47,7 +47,9 @@ def descriptors(compositions: Compositions) -> Array:
     elements = np.take_along_axis(elements, order, axis=1)
     fractions = np.take_along_axis(counts, order, axis=1) / counts.sum(axis=1, keepdims=True)
     of_elements = np.where(elements[..., None] >= 0, _element_table()[elements], 0.0)
-    return np.concatenate([of_elements.reshape(len(elements), -1), AMOUNTS * fractions], axis=1)
+    return np.concatenate(
+        [of_elements.reshape(len(elements), np.prod(of_elements.shape[1:])), AMOUNTS * fractions], axis=1
+    )
 
 
 @cache
@@ -73,8 +75,40 @@ def covariance(a: Array, b: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
+class Errors:
+    """What outcomes teach of the estimate's error: the posterior of the process, at any composition.
+
+    Attributes:
+        anchors: Descriptors of the outcomes that span the space of functions.  # [a, d]
+        root, inner: Cholesky factors of their covariance, and of the precision in its basis.  # [a, a] each
+        weights: Of the posterior mean in that basis.  # [a]
+    """
+
+    anchors: Array
+    root: Array
+    inner: Array
+    weights: Array
+
+    @classmethod
+    def of(cls, where: Array, error: Array) -> Errors:
+        """After outcomes at these descriptors, so much above what was promised, eV/atom.  # [m, d], [m]"""
+        spread = np.linspace(0, len(where) - 1, min(len(where), ANCHORS)).astype(np.int64)
+        anchors = where[spread]
+        root = cholesky(covariance(anchors, anchors) + 1e-8 * np.eye(len(anchors)), lower=True)
+        seen = solve_triangular(root, covariance(anchors, where), lower=True)  # [a, m]
+        inner = cholesky(np.eye(len(anchors)) + seen @ seen.T / NOISE**2, lower=True)
+        return cls(anchors, root, inner, solve_triangular(inner, seen @ error / NOISE**2, lower=True))
+
+    def at(self, where: Array) -> tuple[Array, Array]:
+        """Mean of the error and by how much its variance is smaller.  # [n, d] -> [n], [n]"""
+        basis = solve_triangular(self.root, covariance(self.anchors, where), lower=True)  # [a, n]
+        spread = solve_triangular(self.inner, basis, lower=True)
+        return spread.T @ self.weights, (basis**2).sum(axis=0) - (spread**2).sum(axis=0)
+
+
+@dataclass(frozen=True, eq=False)
 class Belief:
-    """What is believed of a pool of compositions before any outcome.
+    """What is believed of some compositions before any outcome.
 
     Attributes:
         where: Their descriptors.  # [n, d]
@@ -88,32 +122,39 @@ class Belief:
     def of(cls, compositions: Compositions, metastable: Array, stable: Array) -> Belief:
         return cls(descriptors(compositions), promised(metastable, stable))
 
-    def after(self, rows: NDArray[np.int64], above: Array) -> tuple[Array, Array]:
-        """P(within 0.1 eV/atom) and P(on the hulls) of the whole pool after some outcomes.
+    def __getitem__(self, rows: NDArray[np.int64]) -> Belief:
+        return Belief(self.where[rows], self.mean[rows])
+
+    def errors(self, above: Array) -> Errors | None:
+        """What these compositions teach, once it is known what came of each; None: there are none.
 
         Args:
-            rows: Of the pool, as often as they were tried.  # [m]
+            above: eV/atom above the hulls; NaN where nothing valid came.  # [n]
+        """
+        if not len(above):
+            return None
+        return Errors.of(self.where, np.clip(np.nan_to_num(above, nan=HIGHEST), LOWEST, HIGHEST) - self.mean)
+
+    def given(self, errors: Errors | None) -> tuple[Array, Array]:
+        """Mean and standard deviation of the energy above the hulls after outcomes, eV/atom.  # [n] each"""
+        mean, variance = self.mean, np.full(len(self.mean), AMPLITUDE**2 + COMMON**2)
+        if errors is not None:
+            shift, explained = errors.at(self.where)
+            mean, variance = mean + shift, np.maximum(variance - explained, 0.0)
+        return mean, np.sqrt(variance + NOISE**2)
+
+    def after(self, rows: NDArray[np.int64], above: Array) -> tuple[Array, Array]:
+        """P(within 0.1 eV/atom) and P(on the hulls) of all after some of them were tried.
+
+        Args:
+            rows: Of these compositions, as often as they were tried.  # [m]
             above: What came of them, eV/atom above the hulls; NaN where nothing valid came.  # [m]
 
         Returns: # [n] each
         """
-        mean, variance = self.mean, np.full(len(self.mean), AMPLITUDE**2 + COMMON**2)
-        if len(rows):
-            shift, explained = self._learned(
-                rows, np.clip(np.nan_to_num(above, nan=HIGHEST), LOWEST, HIGHEST)
-            )
-            mean, variance = mean + shift, np.maximum(variance - explained, 0.0)
-        deviation = np.sqrt(variance + NOISE**2)
-        return ndtr((METASTABLE_BELOW - mean) / deviation), ndtr((STABLE_BELOW - mean) / deviation)
+        return chances(*self.given(self[rows].errors(above)))
 
-    def _learned(self, rows: NDArray[np.int64], above: Array) -> tuple[Array, Array]:
-        """Mean of the error and by how much its variance is smaller, of the whole pool.  # [n], [n]"""
-        anchors = self.where[rows[np.linspace(0, len(rows) - 1, min(len(rows), ANCHORS)).astype(np.int64)]]
-        among = covariance(anchors, anchors)
-        root = cholesky(among + 1e-8 * np.eye(len(anchors)), lower=True)
-        basis = solve_triangular(root, covariance(anchors, self.where), lower=True)  # [a, n]
-        seen = basis[:, rows]  # [a, m]
-        inner = cholesky(np.eye(len(anchors)) + seen @ seen.T / NOISE**2, lower=True)
-        weights = solve_triangular(inner, seen @ (above - self.mean[rows]) / NOISE**2, lower=True)
-        spread = solve_triangular(inner, basis, lower=True)  # [a, n]
-        return spread.T @ weights, (basis**2).sum(axis=0) - (spread**2).sum(axis=0)
+
+def chances(mean: Array, deviation: Array) -> tuple[Array, Array]:
+    """P(within 0.1 eV/atom) and P(on the hulls) of normal distributions.  # [n] each"""
+    return ndtr((METASTABLE_BELOW - mean) / deviation), ndtr((STABLE_BELOW - mean) / deviation)
