@@ -39,10 +39,17 @@ from anchor.policy.grpo import Learner, Proposal, Proposer, Rollout, Scores, rew
 from anchor.policy.network import CompositionPolicy
 from anchor.policy.weights import memory_in, save
 from anchor.reward.free import free_reward
-from anchor.reward.stability import expected_stability
 from anchor.screening.diverse import diverse_order
 from anchor.screening.estimate import load_estimate
-from anchor.screening.learning import Belief, Errors, chances, descriptors
+from anchor.screening.learning import (
+    N_EVIDENCE,
+    Array,
+    Lessons,
+    descriptors,
+    learn,
+    lesson,
+    portraits,
+)
 from anchor.search.screened import contexts_of
 
 MINIBATCH = 8
@@ -60,33 +67,33 @@ class _Draws:
         moved: ln(π/π_0), nats.  # [n]
         neutral: Charge-neutral ones.  # [n] bool
         known: Of these, formulas of a list.  # [m] bool
-        belief: Of these.  # m
+        seen: Of these, what can be known without a crystal.  # [m, p]
     """
 
     rollout: Rollout
     moved: NDArray[np.float64]
     neutral: NDArray[np.int64]
     known: NDArray[np.bool_]
-    belief: Belief
+    seen: Array
 
 
 @dataclass(frozen=True, eq=False)
 class _Pool:
-    """Compositions, each formula once, and what the estimate says of them."""
+    """Compositions, each formula once, and what can be known of them without a crystal.  # n, [n, p]"""
 
     compositions: Compositions
-    belief: Belief
+    seen: Array
 
     @classmethod
     def empty(cls) -> _Pool:
-        return cls(nothing := Compositions.from_list([]), Belief.of(nothing, np.zeros(0), np.zeros(0)))
+        return cls(nothing := Compositions.from_list([]), portraits(nothing))
 
     def __getitem__(self, rows: NDArray[np.int64]) -> _Pool:
-        return _Pool(self.compositions[rows], self.belief[rows])
+        return _Pool(self.compositions[rows], self.seen[rows])
 
-    def ranked(self, errors: Errors | None) -> _Pool:
-        """The most likely on the hulls first, given what outcomes teach."""
-        chance = chances(*self.belief.given(errors))[1].round(6)
+    def ranked(self, lessons: Lessons) -> _Pool:
+        """The most likely on the hulls first."""
+        chance = lessons.chances(self.seen)[1].round(6)
         return self[np.argsort(-chance, kind="stable")]
 
 
@@ -100,7 +107,7 @@ class Imagining(Proposer[Proposal]):
         tried: Reduced formulas realised so far, in order.
         above: What came of them: eV/atom above the hulls, NaN where nothing valid came, infinite where it was
             not the composition's fault.
-        promised: What was expected of them before any outcome, eV/atom above the hulls.
+        seen: What was known of them without a crystal.  # [n, p]
         reserve: Drawn and not realised, as they were left by the last step.
     """
 
@@ -110,8 +117,8 @@ class Imagining(Proposer[Proposal]):
     config: Config
     tried: list[str] = field(default_factory=list)
     above: list[float] = field(default_factory=list)
-    promised: list[float] = field(default_factory=list)
     reserve: _Pool = field(default_factory=_Pool.empty)
+    seen: Array = field(default_factory=lambda: _Pool.empty().seen)
 
     def __post_init__(self) -> None:
         if self.config.search.staleness:
@@ -119,7 +126,7 @@ class Imagining(Proposer[Proposal]):
                 "the source 'imagined' hears every outcome before it goes on",
                 "leave out search.staleness, or take --source screened or policy",
             )
-        self._where = descriptors(Compositions.from_list(self.tried))
+        self._lessons: tuple[int, Lessons] | None = None
         self._draws: list[_Draws] = []
         self._pool = self.reserve
 
@@ -149,15 +156,15 @@ class Imagining(Proposer[Proposal]):
             config,
             [formula for formula, _ in known],
             [above for _, above in known],
-            memory["promised"].tolist(),
-            _Pool(kept, Belief(descriptors(kept), memory["mean"])),
+            _Pool(kept, _portraits(kept, memory["kept"])),
+            _portraits(Compositions.from_list([formula for formula, _ in known]), memory["tried"]),
         )
 
     def state(self) -> bytes:
-        """Policy, optimiser, and what is promised; the ledger knows what was tried and what came of it."""
+        """Policy, optimiser, reserve and evidence; the ledger knows what was tried and what came of it."""
         elements, counts = to_actions(self.reserve.compositions)
-        memory = {"elements": elements, "counts": counts, "mean": self.reserve.belief.mean}
-        memory["promised"] = np.array(self.promised)
+        kept, tried = (seen[:, -N_EVIDENCE:].copy() for seen in (self.reserve.seen, self.seen))
+        memory = {"elements": elements, "counts": counts, "kept": kept, "tried": tried}
         return save(self.learner.policy, self.learner.optimiser, memory=memory)
 
     def rollout(self, step: int, *, left: int | None = None) -> Proposal:
@@ -167,7 +174,7 @@ class Imagining(Proposer[Proposal]):
         if left is not None and left < groups * size:
             groups, size = 1, left
         self._draws = [self._draw(step * batches + i) for i in range(batches)]
-        self._pool = self._candidates().ranked(self._errors())
+        self._pool = self._candidates().ranked(self._taught())
         chosen = self._best(groups * size)
         contexts = contexts_of(self.limits, self.config, step, groups)
         return Proposal(step, contexts, chosen, size, visits=self._visits(chosen.formulas))
@@ -176,15 +183,15 @@ class Imagining(Proposer[Proposal]):
         """Hear what became of the compositions, then learn from the draws by what is believed now."""
         metrics = reward_metrics(*stack_scores(scores, rollout))
         self._hear(rollout.compositions, scores)
-        errors = self._errors()
+        lessons = self._taught()
         tried = set(self.tried)
         rest = [i for i, f in enumerate(self._pool.compositions.formulas) if f not in tried]
-        self.reserve = self._pool[np.array(rest, dtype=np.int64)].ranked(errors)[
+        self.reserve = self._pool[np.array(rest, dtype=np.int64)].ranked(lessons)[
             np.arange(len(rest))[:RESERVE]
         ]
         imagined: dict[str, float] = {}
         for draws in self._draws:
-            imagined = self.learner.update(draws.rollout, self._imagine(draws, errors))
+            imagined = self.learner.update(draws.rollout, self._imagine(draws, lessons))
         return (
             imagined
             | metrics
@@ -204,11 +211,8 @@ class Imagining(Proposer[Proposal]):
             assert found.above_hull is not None, "a campaign says where its candidates lie"
             fault = np.zeros(len(found.reward), bool) if found.include is None else ~found.include
             self.above += np.where(fault, np.inf, found.above_hull).tolist()
-        estimates = load_estimate()(compositions)
-        belief = Belief.of(compositions, estimates.metastable, estimates.stable)
         self.tried += compositions.formulas
-        self.promised += belief.mean.tolist()
-        self._where = np.concatenate([self._where, belief.where])
+        self.seen = np.concatenate([self.seen, portraits(compositions)])
 
     def _draw(self, batch: int) -> _Draws:
         rollout = self.learner.rollout(batch)
@@ -216,9 +220,9 @@ class Imagining(Proposer[Proposal]):
             before = evaluate(self.anchor, rollout.actions).log_prob
         moved = (rollout.evaluation.log_prob - before).double().cpu().numpy()
         neutral = np.flatnonzero(is_neutral(rollout.compositions))
-        found = load_estimate()(rollout.compositions[neutral])
-        belief = Belief.of(rollout.compositions[neutral], found.metastable, found.stable)
-        return _Draws(rollout, moved, neutral, found.known, belief)
+        estimates = load_estimate()(rollout.compositions[neutral])
+        seen = portraits(rollout.compositions[neutral], estimates)
+        return _Draws(rollout, moved, neutral, estimates.known, seen)
 
     def _candidates(self) -> _Pool:
         """The reserve and what is new among the draws: neutral, unknown, untried, each formula once."""
@@ -232,14 +236,9 @@ class Imagining(Proposer[Proposal]):
                     seen.add(formula)
                     new.append(i)
             rows = np.array(new, dtype=np.int64)
-            parts.append(_Pool(neutral[rows], draws.belief[rows]))
-        return _Pool(
-            Compositions.concatenate([part.compositions for part in parts]),
-            Belief(
-                np.concatenate([part.belief.where for part in parts]),
-                np.concatenate([part.belief.mean for part in parts]),
-            ),
-        )
+            parts.append(_Pool(neutral[rows], draws.seen[rows]))
+        compositions = Compositions.concatenate([part.compositions for part in parts])
+        return _Pool(compositions, np.concatenate([part.seen for part in parts]))
 
     def _best(self, n: int) -> Compositions:
         """The first n candidates as the rule of diversity has them.
@@ -261,12 +260,11 @@ class Imagining(Proposer[Proposal]):
         again = np.lexsort((visits, charged))[: n - len(chosen)]
         return Compositions.concatenate([chosen, drawn[again]])
 
-    def _imagine(self, draws: _Draws, errors: Errors | None) -> list[Scores]:
-        """Rewards of free draws: the campaign's own, with what is believed in the place of outcomes."""
+    def _imagine(self, draws: _Draws, lessons: Lessons) -> list[Scores]:
+        """Rewards of free draws, the campaign's own: a chance in the place of what nobody has relaxed."""
         n = len(draws.rollout.compositions)
         stability, valid, known = np.zeros(n), np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
-        expected = draws.belief.given(errors)
-        stability[draws.neutral] = expected_stability(*expected, self.config.reward.stability_width)
+        stability[draws.neutral] = np.mean(lessons.chances(draws.seen), axis=0)  # to be near, and on
         valid[draws.neutral], known[draws.neutral] = True, draws.known
         counts = Counter(self.tried)
         scores: list[Scores] = []
@@ -278,11 +276,12 @@ class Imagining(Proposer[Proposal]):
             scores.append(Scores(rewards - self.config.policy.kl * draws.moved[part]))
         return scores
 
-    def _errors(self) -> Errors | None:
-        """What all outcomes teach that are the compositions' own."""
-        above = np.array(self.above)
-        heard = np.flatnonzero(~np.isinf(above))
-        return Belief(self._where[heard], np.array(self.promised)[heard]).errors(above[heard])
+    def _taught(self) -> Lessons:
+        """What outcomes taught, but for the last ones, for which no lesson was held."""
+        n = lesson(len(self.tried))
+        if self._lessons is None or self._lessons[0] != n:
+            self._lessons = n, learn(self.seen[:n], np.array(self.above[:n]), seed=self.config.run.seed)
+        return self._lessons[1]
 
     def _visits(self, formulas: list[str]) -> NDArray[np.int64]:
         """How often each was proposed before.  # [n]"""
@@ -294,3 +293,8 @@ def _free(config: Config) -> Config:
     """The configuration with the groups of an update on free draws."""
     grpo = config.grpo.model_copy(update={"groups_per_step": MINIBATCH})
     return config.model_copy(update={"grpo": grpo})
+
+
+def _portraits(compositions: Compositions, known: Array) -> Array:
+    """Of compositions whose evidence is stored: estimated among others it might differ in its last bits."""
+    return np.concatenate([descriptors(compositions), known], axis=1)
