@@ -1,5 +1,6 @@
 """The documentation keeps up with the code."""
 
+import json
 import re
 import runpy
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from anchor.cli.reference import cli_page, config_page, studies_page
+from anchor.paths import BUNDLED, sha256
 
 ROOT = Path(__file__).parents[1]
 
@@ -20,7 +22,7 @@ def test_generated_pages_are_current(page: str, made) -> None:  # type: ignore[n
 
 
 @pytest.mark.parametrize(
-    "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda p: p.name
+    "page", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda p: p.name
 )
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
@@ -43,11 +45,27 @@ def test_slow_tests_exist() -> None:
         assert f"def {name}(" in (ROOT / file).read_text(), line
 
 
+WRITERS_OWN = re.compile(r"\.\./shared|/work/\w+|(?<![\w.])/tmp/(?!ray/)")
+"""Folders of whoever wrote a page, trained a model or ran a command."""
+
+
 def test_no_path_that_only_its_writer_has() -> None:
     """Pages, cards that ship, and source: a reader has neither our folders nor our temporary files."""
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
     shipped = [path for path in (ROOT / "src").rglob("*") if path.suffix in (".py", ".md", ".json", ".yaml")]
     for path in [*pages, *shipped, *(ROOT / "examples").iterdir(), *(ROOT / "benchmarks").glob("*.py")]:
         if path.is_file():
-            found = re.search(r"\.\./shared|/work/\w+|(?<![\w.])/tmp/(?!ray/)", path.read_text())
+            found = WRITERS_OWN.search(path.read_text())
             assert found is None, f"{path.relative_to(ROOT)}: {found}"
+
+
+@pytest.mark.parametrize("weights", sorted(BUNDLED.rglob("*.safetensors")), ids=lambda path: path.stem)
+def test_cards_within_weights(weights: Path) -> None:
+    """No such path in the header, and the card beside it is of these very bytes."""
+    data = weights.read_bytes()
+    header = data[8 : 8 + int.from_bytes(data[:8], "little")].decode()
+    assert "__metadata__" in header
+    assert WRITERS_OWN.search(header) is None
+    card = json.loads(weights.with_suffix(".json").read_text())
+    said = card.get("weights", card).get("sha256")
+    assert said in (None, sha256(weights)), "its card is of another file"

@@ -34,7 +34,7 @@ def test_site_builds_without_warning_and_needs_no_network(tmp_path: Path) -> Non
     command = [sys.executable, "-m", "zensical", "build", "--strict"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    pages = list((tmp_path / "site").glob("*.html"))
+    pages = list((tmp_path / "site").rglob("*.html"))
     assert len(pages) > 30
     for page in pages:
         text = page.read_text()

@@ -615,7 +615,10 @@ def _explain(error: ValidationError, sources: dict[str, str]) -> str:
     lines = []
     for item in error.errors():
         place = ".".join(str(part) for part in item["loc"])
-        source = sources.get(".".join(str(part) for part in item["loc"][:2]), "default")
+        where = ".".join(str(part) for part in item["loc"][:2])
+        # A rule over several names of a section is told with all places that set one of them.
+        section = {said: None for name, said in sources.items() if name.startswith(f"{where}.")}
+        source = sources.get(where) or ", ".join(section) or "default"
         message = item["msg"].removeprefix("Value error, ")
         value = "" if isinstance(item["input"], (dict, BaseModel)) else f" (got {item['input']!r})"
         lines.append(f"{place}: {message}{value}, from {source}")

@@ -67,7 +67,7 @@ def test_hull_says_what_not_to_believe() -> None:
     note = _note(row)
     assert "less than 0.24 deep" in note
     assert "thin: no compound of K-Se-Y" in note
-    assert "Y2Se3 (mp only, 0.14)" in note
+    assert "Y2Se3 (Materials Project only, 0.14)" in note
 
 
 def test_hull_relaxes_unless_told_not_to(folder: Path) -> None:

@@ -129,6 +129,15 @@ def test_two_campaigns_in_one_picture(folder: Path, tmp_path: Path) -> None:
     assert "beta" not in second["curves"]
 
 
+def test_a_taken_place_is_refused_before_anything_is_loaded(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = CliRunner().invoke(app, ["search", "-n", "4", "--out", str(folder)])
+    assert isinstance(result.exception, InputError)
+    assert "holds a campaign already" in str(result.exception)
+    assert "loading" not in result.output + capsys.readouterr().err
+
+
 def test_stoichiometry_bounds_are_limits() -> None:
     command = ["sample", "default", "-n", "30", "--must-contain", "O,Li", "--json"]
     result = RUNNER.invoke(app, [*command, "--k", "3", "--max-atoms", "12", "--counts", "O=3-6,Li=2,Fe=2-"])

@@ -139,6 +139,24 @@ def test_the_selection_is_a_file_of_many_crystals(opened_report: Watched, tmp_pa
     assert Path(download.value.path()).read_text().splitlines()[1].startswith('0,"KYSe2","find",3,-0.12')
 
 
+def test_curves_end_with_the_last_structure(opened_report: Watched) -> None:
+    """One window of 64 structures is one point in the middle, not at the end of an axis of 32."""
+    page = opened_report.page
+    page.evaluate(
+        """() => {
+          const host = document.createElement('div')
+          host.id = 'tried'
+          document.querySelector('main').append(host)
+          const series = [{ name: 'valid', structures: [32], value: [0.9], low: [0.8], high: [1] }]
+          anchor.lineChart(host, { series, xLabel: 'structures', yLabel: '%', percent: true, until: 64 })
+        }"""
+    )
+    point = page.locator("#tried svg circle")
+    width = float(page.locator("#tried svg").get_attribute("width"))
+    assert 0.4 < float(point.get_attribute("cx")) / width < 0.6
+    assert page.locator("#tried svg text", has_text="60").count() == 1
+
+
 def colours(page: Any, selector: str) -> int:
     """How many different colours a canvas shows."""
     return page.evaluate(

@@ -124,6 +124,8 @@ def test_a_phone_has_room(started: object, served: Page, scheme: str) -> None:
             page.wait_for_selector("main h1")
             page.wait_for_timeout(300)
             assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        last = page.locator(".choice [data-element=Xe]").bounding_box()
+        assert last["x"] + last["width"] <= 390, "all elements are in sight"
         back = page.evaluate("getComputedStyle(document.body).backgroundColor")
         brightness = sum(int(n) for n in re.findall(r"\d+", back)[:3]) / 3
         assert (brightness < 60) == (scheme == "dark")

@@ -1,11 +1,20 @@
 // <crystal-view>: matterviz in a box. `element.structure = dict` (pymatgen's as_dict) shows a crystal.
 // The default export is an anywidget with the same property, for Jupyter.
 import { mount, unmount } from 'svelte'
+import element_data from 'matterviz/element/data'
 import 'matterviz/theme/themes'
 import { Structure } from 'matterviz/structure'
 import { apply_theme_to_dom } from 'matterviz/theme'
 
 const HEIGHT = '100%' // of the box; matterviz alone would take 500 px
+
+const METALS = new Set(element_data.filter((element) => element.metal).map((element) => element.symbol))
+
+// No bond between metals, unless there is nothing else: as in the small viewer of the report.
+function bonding(structure) {
+  const compound = structure.sites.some((site) => site.species.some(({ element }) => !METALS.has(element)))
+  return compound ? { metal_metal_penalty: 0 } : {}
+}
 
 function show(target, structure) {
   return mount(Structure, {
@@ -18,6 +27,7 @@ function show(target, structure) {
       enable_measure_mode: false,
       show_image_atoms: true,
       background_opacity: 0,
+      scene_props: { bonding_options: bonding(structure) },
     },
   })
 }

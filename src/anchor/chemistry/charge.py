@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from anchor.chemistry.composition import Composition, Compositions
 from anchor.chemistry.elements import NUMBER, SYMBOLS
-from anchor.errors import InputError, nearest
+from anchor.chemistry.symbols import near_symbol
+from anchor.errors import InputError
 
 Bounds = tuple[tuple[str, int, int], ...]
 
@@ -145,7 +146,7 @@ def _checked(bounds: Mapping[str, tuple[int, int]]) -> Bounds:
     """Bounds as a key of the tables; unknown elements and empty ranges are refused."""
     for symbol, (low, high) in bounds.items():
         if symbol not in NUMBER:
-            raise InputError(f"oxidation bounds name '{symbol}'", nearest(symbol, NUMBER))
+            raise InputError(f"oxidation bounds name '{symbol}'", near_symbol(symbol))
         if low > high:
             raise InputError(f"the oxidation bounds of {symbol} are empty: {low} to {high}")
     return tuple(sorted((symbol, int(low), int(high)) for symbol, (low, high) in bounds.items()))

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from anchor.chemistry.elements import NUMBER, SYMBOLS
 from anchor.chemistry.formula import parse_amounts, plain_formula, reduced_formula
-from anchor.errors import InputError, nearest
+from anchor.chemistry.symbols import near_symbol
+from anchor.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Composition:
             )
         for symbol in elements:
             if symbol not in NUMBER:
-                raise InputError(f"there is no element '{symbol}'", nearest(str(symbol), NUMBER))
+                raise InputError(f"there is no element '{symbol}'", near_symbol(str(symbol)))
         if len(set(elements)) < len(elements):
             raise InputError(f"an element appears twice in {elements}", "add its counts")
         if min(counts) < 1:

@@ -10,7 +10,8 @@ from fractions import Fraction
 from functools import cache
 
 from anchor.chemistry.elements import INDEX, NUMBER, SYMBOLS
-from anchor.errors import InputError, nearest
+from anchor.chemistry.symbols import near_symbol
+from anchor.errors import InputError
 
 POLYANION_DIFFERENCE = 1.65
 """pymatgen writes the two most electronegative elements as a group, '(PO4)3', below this difference."""
@@ -129,7 +130,7 @@ def _parse(formula: str) -> dict[str, Fraction]:
         current = stack[-1][1]
         if symbol := token["symbol"]:
             if symbol not in NUMBER:
-                raise InputError(f"there is no element '{symbol}'", _near_element(symbol))
+                raise InputError(f"there is no element '{symbol}'", near_symbol(symbol))
             amount, place = _amount(formula, place)
             current[symbol] = current.get(symbol, Fraction(0)) + amount
         elif opening := token["open"]:
@@ -172,11 +173,6 @@ def _amount(formula: str, place: int) -> tuple[Fraction, int]:
 def _unreadable(character: str) -> InputError:
     hint = "leave out charges" if character in "+-⁺⁻" else "write symbols and whole numbers, as in Li2FeSiO4"
     return InputError(f"'{character}' cannot be read", hint)
-
-
-def _near_element(symbol: str) -> str:
-    options = [s for s in INDEX if s[0] == symbol[0]] or list(INDEX)
-    return nearest(symbol, options)
 
 
 def _suggestion(formula: str) -> str | None:

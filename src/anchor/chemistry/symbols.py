@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from anchor.chemistry.elements import NUMBER
+from anchor.chemistry.elements import INDEX, NUMBER
 from anchor.errors import InputError, nearest
 
 
@@ -32,10 +32,10 @@ def check_symbols(symbols: Iterable[str]) -> None:
     if all(symbol in NUMBER for symbol in mended):
         raise InputError(f"'{wrong[0]}' is not an element", f"did you mean {','.join(mended)}?")
     unknown = next(symbol for symbol in wrong if symbol.capitalize() not in NUMBER)
-    raise InputError(f"'{unknown}' is not an element", _near(unknown))
+    raise InputError(f"'{unknown}' is not an element", near_symbol(unknown))
 
 
-def _near(symbol: str) -> str:
-    """The symbol that was meant, or how they look; a list of 118 helps nobody."""
-    hint = nearest(symbol.capitalize(), NUMBER)
-    return hint if hint.startswith("did you mean") else "symbols look like Li, Fe, O"
+def near_symbol(symbol: str) -> str:
+    """The symbol that was meant, those that begin alike, or how they look; a list of 84 helps nobody."""
+    alike = [known for known in INDEX if known[0] == symbol[:1].upper()]
+    return nearest(symbol.capitalize(), alike) if alike else "symbols look like Li, Fe, O"

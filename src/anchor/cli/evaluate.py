@@ -247,7 +247,9 @@ def _elements(text: str | None, potential: str | None) -> tuple[str, ...] | None
         from anchor.hull.references import load_hull
 
         return load_hull(potential or POTENTIAL).searchable_elements
-    return tuple(part.strip() for part in text.split(",") if part.strip())
+    from anchor.chemistry.symbols import read_symbols
+
+    return read_symbols(text)
 
 
 def _set_threads(threads: int | None, folder: Path) -> None:

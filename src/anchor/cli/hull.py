@@ -203,6 +203,8 @@ def _system(knowledge: Knowledge, elements: list[str]) -> dict[str, Any]:
 
 def _note(row: dict[str, Any]) -> str:
     """What speaks against a number, for people."""
+    from anchor.hull.databases import LABELS
+
     belief, system, notes = row["belief"], row["system"], []
     if belief and belief["suspicious"]:
         limit = belief["believable_depth_ev_per_atom"]
@@ -211,7 +213,8 @@ def _note(row: dict[str, Any]) -> str:
         notes.append(f"thin: {system['thin']}")
     if system and system["holes"]:
         named = (
-            f"{h['formula']} ({h['stable_in']} only, {h['depth_ev_per_atom']:.2f})" for h in system["holes"]
+            f"{h['formula']} ({LABELS[h['stable_in']]} only, {h['depth_ev_per_atom']:.2f})"
+            for h in system["holes"]
         )
         notes.append(f"holes: {', '.join(named)}")
     return "; ".join(notes) or "-"

@@ -36,6 +36,12 @@ def report(
       anchor report runs/20261115-120000
       anchor report runs/policy --compare runs/random --compare runs/neutral --picture campaign.png
     """
+    if compare and picture is None and summary is None:
+        raise InputError(
+            "--compare lays curves over one another, and nothing draws them",
+            "add --picture FILE.png, or --summary FILE.json",
+        )
+
     import json as json_module
 
     from anchor.report.html import write_report
@@ -44,11 +50,6 @@ def report(
     from anchor.search.ledger import Ledger
     from anchor.writing import check_place, replace_file
 
-    if compare and picture is None and summary is None:
-        raise InputError(
-            "--compare lays curves over one another, and nothing draws them",
-            "add --picture FILE.png, or --summary FILE.json",
-        )
     own = out is None and Path(folder).is_dir() and os.access(folder, os.W_OK | os.X_OK)
     place = out or (Path(folder) if own else Path.cwd()) / "report.html"
     for path in (picture, summary, None if own else place):

@@ -62,6 +62,8 @@ def screen(
       anchor screen --elements Li,Fe,P,O -n 50
       anchor screen --must-contain Na --exclude Pb,Cd,Hg --k 3 --json
     """
+    wishes = action_space(elements, exclude, must_contain, k, max_atoms, counts)  # before anything is loaded
+
     from anchor.config import load_config
     from anchor.executors import Workplace
     from anchor.policy.constraints import Limits
@@ -71,7 +73,6 @@ def screen(
 
     if out is not None:
         check_place(out, overwrite=overwrite)
-    wishes = action_space(elements, exclude, must_contain, k, max_atoms, counts)
     config = load_config(values={f"action_space.{name}": value for name, value in wishes.items()}).config
     limits = Limits.from_config(config.action_space, searchable=searchable_elements(config))
     with Workplace(**(where or {"executor": "inline"})).open() as executor:

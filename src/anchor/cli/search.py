@@ -132,6 +132,7 @@ def start_campaign(
     """A new campaign from its first step to its files."""
     from anchor.policy.constraints import Limits
     from anchor.search.campaign import Campaign
+    from anchor.search.ledger import Ledger
     from anchor.search.loggers import check_loggers
     from anchor.writing import check_place
 
@@ -139,7 +140,9 @@ def start_campaign(
     if out is not None:
         check_place(out, folder=True)
     folder = out or Path("runs") / datetime.now().strftime("%Y%m%d-%H%M%S")
-    Limits.from_config(config.action_space)  # wrong ones are refused before anything is loaded
+    # What cannot work is refused before anything is loaded.
+    Limits.from_config(config.action_space)
+    Ledger.check_free(ledger or folder)
     try:
         campaign = Campaign.start(
             config, ledger or folder, on_part=lambda part: _say(f"loading {part} …", json)
@@ -274,6 +277,8 @@ def _run(
     again = f"anchor resume {folder}" + (f" --ledger {ledger}" if ledger else "")
     if campaign.structures < budget:
         _say(f"stopped after {campaign.structures} of {budget} structures; go on with: {again}", json)
+        if finds:
+            _say("its finds so far are relaxed now; Ctrl-C leaves that out, too", json)
     try:
         found = _refined(campaign, folder, finds, verify, json)
     except KeyboardInterrupt:

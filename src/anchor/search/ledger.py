@@ -110,6 +110,14 @@ class Ledger:
                 self._held -= 1
 
     @classmethod
+    def check_free(cls, location: str | Path) -> None:
+        """Refuse what `create` would: a file that holds a ledger, or is somebody else's database."""
+        url, path = _url(location)
+        if path is not None and path.exists():
+            with cls(url, path)._transaction() as connection:
+                _refuse_taken(connection, str(path), path)
+
+    @classmethod
     def create(
         cls, location: str | Path, config: Mapping[str, Any], identity: Mapping[str, Any], created: str
     ) -> Ledger:
@@ -123,14 +131,7 @@ class Ledger:
                 raise InputError(f"the folder '{path.parent}' cannot be made: {error}") from error
         ledger = cls(url, path)
         with ledger._transaction() as connection:
-            present = set(sa.inspect(connection).get_table_names())
-            if "campaign" in present:
-                raise InputError(
-                    f"'{name}' holds a campaign already",
-                    "go on with: anchor resume FOLDER, or choose another place",
-                )
-            if present and (path is not None or present & set(metadata.tables)):
-                raise InputError(f"'{name}' is somebody else's database", "choose another place")
+            _refuse_taken(connection, name, path)
             if path is not None:
                 connection.exec_driver_sql(f"PRAGMA application_id={APPLICATION_ID}")
             metadata.create_all(connection)
@@ -434,6 +435,16 @@ class Ledger:
 
     def close(self) -> None:
         self._engine.dispose()
+
+
+def _refuse_taken(connection: sa.Connection, name: str, path: Path | None) -> None:
+    present = set(sa.inspect(connection).get_table_names())
+    if "campaign" in present:
+        raise InputError(
+            f"'{name}' holds a campaign already", "go on with: anchor resume FOLDER, or choose another place"
+        )
+    if present and (path is not None or present & set(metadata.tables)):
+        raise InputError(f"'{name}' is somebody else's database", "choose another place")
 
 
 def _url(location: str | Path) -> tuple[sa.URL, Path | None]:

@@ -24,7 +24,7 @@ OTHERS = ("mattersim-5m", "sevennet-0", "chgnet")
 and some ten times slower, and can be named instead."""
 TOLERANCE = 0.03
 """eV/atom above what is claimed that still counts as agreement: of 300 stable compounds hidden from the hulls
-each potential puts 95 to 100 % this low or lower, of 300 unstable ones at most 1 % (docs/hull.md)."""
+each potential puts 95 to 100 % this low or lower, of 300 unstable ones at most 1 % (docs/results/hull.md)."""
 SHARE = 2 / 3
 """Of the potentials that have an answer, so many must agree: one of three may be wrong, as each is at times.
 """

@@ -85,7 +85,7 @@ def load_table_hull(name: str, potential: Potential) -> TableHull:
     if not path.is_file():
         raise MissingDependencyError(
             f"the {name} hull of {potential.name} is not here: {path} is missing",
-            f"write it with the columns {', '.join(COLUMNS)} (docs/evaluation.md), or use --hull union",
+            f"write it with the columns {', '.join(COLUMNS)} (docs/protocols/lemat.md), or use --hull union",
         )
     with path.open(encoding="utf-8", newline="") as file:
         table = csv.DictReader(file)

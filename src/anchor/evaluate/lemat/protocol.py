@@ -6,7 +6,7 @@
 Validity first (charge cascade, distances, plausibility), and only valid structures go on: an ensemble of
 potentials, each with its own hull, gives the mean energy above hull; then unique, novel, SUN and MSUN by its
 own definitions. The benchmark's ensemble (Orb-v3, MACE-MP, UMA-s) is not what runs here by default; the
-footer says what did. See docs/evaluation.md for what differs from the original, and `as_published`.
+footer says what did. See docs/protocols/lemat.md for what differs from the original, and `as_published`.
 """
 
 from __future__ import annotations

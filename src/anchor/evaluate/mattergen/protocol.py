@@ -6,7 +6,7 @@
 FIRE with a free cell under MatterSim-1M, the disordered structure matcher, SMACT, no validity gate. With
 MatterGen's Alex-MP reference (`alex_mp=PATH`) energies get the Materials Project 2020 corrections and its
 hull; without, hull and novelty are the bundled ones, the label says "mattergen-on-OQMD", and no correction is
-added. See docs/evaluation.md for what differs from the original, and `as_published`.
+added. See docs/protocols/mattergen.md for what differs from the original, and `as_published`.
 """
 
 from __future__ import annotations

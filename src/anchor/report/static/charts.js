@@ -18,7 +18,7 @@
   const short = (v) => (Math.abs(v) >= 1000 ? `${+(v / 1000).toFixed(1)}k` : `${+v.toFixed(3)}`)
 
   function frame(width, height, x, y, { xLabel, yLabel, yText }) {
-    const left = 46, right = 10, top = 8, bottom = 38
+    const left = 50, right = 10, top = 8, bottom = 38
     const px = (v) => left + ((v - x[0]) / (x[1] - x[0] || 1)) * (width - left - right)
     const py = (v) => height - bottom - ((v - y[0]) / (y[1] - y[0] || 1)) * (height - top - bottom)
     const svg = A.svg('svg', { width, height, viewBox: `0 0 ${width} ${height}`, class: 'chart' })
@@ -39,8 +39,8 @@
   }
 
   // Curves with 95 % bands. series: [{name, structures, value, low, high, trials}], missing values are null.
-  // The legend stands above the curves, and tells the values under the pointer.
-  A.lineChart = (host, { series, xLabel, yLabel, percent = false, target = null, steps = false }) => {
+  // The axis reaches `until` at least. The legend stands above the curves, and tells the values under the pointer.
+  A.lineChart = (host, { series, xLabel, yLabel, percent = false, target = null, steps = false, until = 1 }) => {
     const scale = percent ? 100 : 1
     const hidden = new Set()
     const legend = A.el('div', { class: 'legend' })
@@ -69,7 +69,7 @@
       const xs = series.flatMap((s) => s.structures)
       if (target !== null) ys.push(target)
       const low = Math.min(0, ...ys), high = Math.max(...ys, low + 1e-6)
-      const end = Math.max(...xs, 1)
+      const end = Math.max(...xs, until)
       const f = frame(width, height, [0, end], [low * scale, high * scale * 1.04], {
         xLabel, yLabel, yText: (v) => (percent ? `${short(v)}%` : short(v)),
       })

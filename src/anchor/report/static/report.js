@@ -10,7 +10,7 @@
       const host = at(id)
       if (!host) return
       const some = options.series.some((s) => s.value.some((v) => v !== null))
-      some ? A.lineChart(host, { xLabel: 'structures proposed', ...options }) : host.replaceChildren(A.el('p', { class: 'note' }, 'Nothing to draw yet.'))
+      some ? A.lineChart(host, { xLabel: 'structures proposed', until: data.proposed, ...options }) : host.replaceChildren(A.el('p', { class: 'note' }, 'Nothing to draw yet.'))
     }
     chart('found', { series: [curve(data.found.msun, 'new and near the hull (MSUN)'), curve(data.found.sun, 'new and on the hull (SUN)')], yLabel: 'found so far', steps: true })
     chart('rates', { series: data.curves.rates, yLabel: '% of proposed', percent: true })
