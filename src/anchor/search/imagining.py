@@ -23,6 +23,7 @@ import copy
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -163,8 +164,10 @@ class Imagining(Proposer[Proposal]):
     def state(self) -> bytes:
         """Policy, optimiser, reserve and evidence; the ledger knows what was tried and what came of it."""
         elements, counts = to_actions(self.reserve.compositions)
-        kept, tried = (seen[:, -N_EVIDENCE:].copy() for seen in (self.reserve.seen, self.seen))
-        memory = {"elements": elements, "counts": counts, "kept": kept, "tried": tried}
+        memory: dict[str, NDArray[Any]] = {"elements": elements, "counts": counts}
+        memory["kept"], memory["tried"] = (
+            np.ascontiguousarray(seen[:, -N_EVIDENCE:]) for seen in (self.reserve.seen, self.seen)
+        )
         return save(self.learner.policy, self.learner.optimiser, memory=memory)
 
     def rollout(self, step: int, *, left: int | None = None) -> Proposal:
