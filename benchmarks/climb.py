@@ -8,6 +8,7 @@ drawn from the free estimate's chances with hidden offsets of the elements (`anc
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import sys
 import time
@@ -19,9 +20,13 @@ from numpy.typing import NDArray
 
 from anchor.chemistry.charge import is_neutral
 from anchor.chemistry.composition import Compositions
-from anchor.config import load_config
+from anchor.config import Config, load_config
 from anchor.policy.constraints import Limits
+from anchor.policy.grpo import Learner, Proposer
+from anchor.policy.network import CompositionPolicy
 from anchor.screening.estimate import load_estimate
+from anchor.search.adaptive import Adaptive
+from anchor.search.imagining import Imagining
 from anchor.search.policies import load_trained
 from anchor.studies.stand_in import StandIn, climb
 
@@ -36,6 +41,16 @@ def chances(compositions: Compositions) -> tuple[NDArray[np.float64], NDArray[np
         found = load_estimate()(compositions[neutral])
         chance[neutral], known[neutral] = found.metastable, found.known
     return chance, known
+
+
+def learner(config: Config, limits: Limits, policy: CompositionPolicy) -> Proposer[Any]:
+    """Who proposes, by `policy.source`."""
+    policy = copy.deepcopy(policy)
+    if config.policy.source == "imagined":
+        return Imagining.start(policy, limits, config)
+    if config.policy.source == "adaptive":
+        return Adaptive(limits, config)
+    return Learner.start(config, limits, policy=policy)
 
 
 def tell(point: dict[str, Any]) -> None:
@@ -67,11 +82,10 @@ def main() -> None:
         world = StandIn(chances, config, offset_spread=arguments.offsets, seed=world_seed)
         print("\t".join(COLUMNS), file=sys.stderr)
         began = time.process_time()
-        _, curve = climb(
+        curve = climb(
             config,
-            limits,
+            learner(config, limits, trained.network),
             world,
-            trained.network,
             structures=arguments.structures,
             window=arguments.window,
             on_point=tell,

@@ -79,11 +79,18 @@ class Policy(Section):
         description="of an untrained policy (a file has its own): the paper's, or heads that know how many "
         "elements are to come and draw counts one after another (ours)",
     )
-    source: Literal["policy", "adaptive", "screened", "random", "neutral", "generator"] = Field(
+    source: Literal["policy", "imagined", "adaptive", "screened", "random", "neutral", "generator"] = Field(
         "policy",
-        description="who proposes: the policy; the screened ranking, learning from outcomes (adaptive) or "
-        "not (screened; both ours); an untrained source (app:composition_ladder); or a generator, which "
-        "proposes crystals, too",
+        description="who proposes: the policy; the policy, learning from free rollouts on what outcomes "
+        "teach (imagined, ours); the screened ranking, learning from outcomes (adaptive) or not (screened; "
+        "both ours); an untrained source (app:composition_ladder); or a generator, which proposes crystals, "
+        "too",
+    )
+    draws: int = Field(
+        64, ge=2, description="free draws for each composition that is realised, of the source 'imagined'"
+    )
+    kl: Annotated[float, Field(ge=0)] = Field(
+        0.1, description="β of ln(π/π_0) in its rewards, π_0 being the policy that it started from"
     )
     start_from: str | None = Field(
         None, description="weights to start from: a file, 'default' for the shipped policy"
@@ -422,6 +429,20 @@ PRESETS: dict[str, dict[str, Any]] = {
         "reward": {
             "alpha": [6.0, 2.0, 1.0, 1.0],
             "stability_width": 0.3,
+            "count_bonus": 0.5,
+            "subgroup_smallest": 30,
+        },
+        "entropy": {"base": 2e-3, "minimum": 0.0, "maximum": 1e-2, "target": 0.3},
+    },
+    # The same policy, learning from free rollouts on what outcomes teach (docs/policy.md).
+    "climb": {
+        "run": {"structures": 20_000},
+        "policy": {"source": "imagined", "start_from": "default"},
+        "prior": {"query": "free", "candidates": 2},
+        "grpo": {"groups_per_step": 4, "learning_rate": 3e-4},
+        "reward": {
+            "alpha": [6.0, 2.0, 1.0, 1.0],
+            "stability_width": 0.1,
             "count_bonus": 0.5,
             "subgroup_smallest": 30,
         },

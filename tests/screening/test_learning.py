@@ -1,63 +1,81 @@
-"""What outcomes teach: against a Gaussian process written down plainly, and what it must never do."""
+"""What outcomes teach: trees that hear labels and outcomes, and what they must never do."""
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from sklearn.metrics import roc_auc_score
 
 from anchor.chemistry.composition import Compositions
+from anchor.chemistry.formula import parse_amounts
 from anchor.screening import learning
-from anchor.screening.learning import Belief, covariance, descriptors, promised
+from anchor.screening.chances import load_labels
+from anchor.screening.learning import N_EVIDENCE, descriptors, learn, lesson, portraits
+from anchor.search.policies import load_trained
 
-FORMULAS = ["NaCl", "KCl", "KBr", "RbBr", "MgO", "CaO", "LaOF", "NdOF", "KYSe2", "RbYSe2", "CsFeF3", "LiCoO2"]
+NOTHING = np.zeros(0)
 
 
 @pytest.fixture(scope="module")
-def belief() -> Belief:
-    rng = np.random.default_rng(0)
-    stable = rng.uniform(0.1, 0.6, len(FORMULAS))
-    return Belief.of(Compositions.from_list(FORMULAS), stable + 0.2, stable)
+def formulas() -> Compositions:
+    return load_trained("default").draw(400, seed=5)
 
 
-def test_chances_before_any_outcome_are_ordered_as_promised(belief: Belief) -> None:
-    near, on = belief.after(np.zeros(0, dtype=np.int64), np.zeros(0))
-    assert (on <= near).all()
-    assert np.argsort(on).tolist() == np.argsort(-belief.mean).tolist()
+@pytest.fixture(scope="module")
+def seen(formulas: Compositions) -> learning.Array:
+    return portraits(formulas)
 
 
-def test_the_promise_is_the_normal_distribution_with_both_chances() -> None:
-    mean, width = 0.04, 0.08
-    found = promised(np.array([norm.cdf(0.1, mean, width)]), np.array([norm.cdf(0.0, mean, width)]))
-    assert found == pytest.approx([mean], abs=1e-9)
+def test_labels_are_heard_before_any_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Taught half of the labels, the trees rank the other half."""
+    labels = load_labels()
+    whole = portraits(labels.compositions)
+    half = np.arange(len(labels)) % 2 == 0
+    monkeypatch.setattr(learning, "_labelled", lambda: (whole[half], labels.above_hull[half]))
+    near, on = learn(whole[:0], NOTHING).chances(whole[~half])
+    assert roc_auc_score(labels.metastable[~half], near) > 0.75
+    assert roc_auc_score(labels.stable[~half], on) > 0.75
+    assert near.sum() == pytest.approx(labels.metastable[~half].sum(), rel=0.15)  # chances, not scores
 
 
-@pytest.mark.parametrize("most", [1024, 6])
-def test_it_is_the_posterior_of_a_gaussian_process(
-    belief: Belief, most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Exact while every outcome is an anchor; with half as many, still not surer than the exact one."""
-    monkeypatch.setattr(learning, "ANCHORS", most)
-    rows, above = np.array([0, 2, 4, 6, 8, 2]), np.array([0.05, -0.1, 0.2, np.nan, -0.02, -0.12])
-    heard = np.nan_to_num(above, nan=learning.HIGHEST)
-    among = covariance(belief.where[rows], belief.where[rows]) + learning.NOISE**2 * np.eye(6)
-    across = covariance(belief.where, belief.where[rows])
-    mean = belief.mean + across @ np.linalg.solve(among, heard - belief.mean[rows])
-    variance = np.diag(covariance(belief.where, belief.where)) - np.einsum(
-        "ij,ji->i", across, np.linalg.solve(among, across.T)
+def test_outcomes_move_formulas_alike_and_not_strangers() -> None:
+    formulas = load_trained("default").draw(3000, seed=6)
+    seen = portraits(formulas)
+    selenides, fluorides = (
+        np.flatnonzero([symbol in parse_amounts(f) for f in formulas.formulas]) for symbol in ("Se", "F")
     )
-    expected = norm.cdf(0.0, mean, np.sqrt(variance + learning.NOISE**2))
-    assert belief.after(rows, above)[1] == pytest.approx(expected, abs=1e-4)
+    told, unheard = selenides[::2], selenides[1::2]
+    before = learn(seen[:0], NOTHING).chances(seen)[1]
+    after = learn(seen[told], np.full(len(told), 0.3)).chances(seen)[1]
+    assert after[unheard].mean() < 0.5 * before[unheard].mean()
+    assert after[fluorides].mean() > 0.8 * before[fluorides].mean()
 
 
-def test_neighbours_learn_more_than_strangers() -> None:
-    n = len(FORMULAS)
-    belief = Belief.of(Compositions.from_list(FORMULAS), np.full(n, 0.7), np.full(n, 0.4))
-    before = belief.after(np.zeros(0, dtype=np.int64), np.zeros(0))[1]
-    after = belief.after(np.array([FORMULAS.index("KYSe2")]), np.array([0.3]))[1]
-    fall = before - after
-    assert fall[FORMULAS.index("KYSe2")] > fall[FORMULAS.index("RbYSe2")] > 0.02
-    assert fall[FORMULAS.index("RbYSe2")] > 3 * abs(fall[FORMULAS.index("MgO")])
+def test_failures_count_as_failures_and_faults_as_nothing(seen: learning.Array) -> None:
+    failed = learn(seen[:200], np.full(200, np.nan)).chances(seen[:200])[0]
+    assert failed.mean() < 0.1
+    nothing = learn(seen[:0], NOTHING).chances(seen)
+    assert np.array_equal(learn(seen[:200], np.full(200, np.inf)).chances(seen), nothing)
+
+
+def test_near_is_never_rarer_than_on_and_a_seed_is_a_forest(seen: learning.Array) -> None:
+    near, on = learn(seen[:0], NOTHING, seed=3).chances(seen)
+    assert (on <= near + 1e-12).all()
+    assert np.array_equal(learn(seen[:0], NOTHING, seed=3).chances(seen)[1], on)
+    assert not np.array_equal(learn(seen[:0], NOTHING, seed=4).chances(seen)[1], on)
+
+
+def test_lessons_come_after_every_block_and_later_in_larger_portions() -> None:
+    sizes = [lesson(n) for n in range(20_000)]
+    assert sizes[127] == 0
+    assert sizes[128:4096:128] == list(range(128, 4096, 128))
+    assert all(n - size < max(128, n / 16) for n, size in enumerate(sizes))
+    assert sizes == sorted(sizes)
+    assert len(set(sizes)) < 120
 
 
 def test_the_size_of_the_cell_and_the_order_of_elements_do_not_matter() -> None:
     one, other = (descriptors(Compositions.from_list([f])) for f in ("KYSe2", "Se4Y2K2"))
     assert np.array_equal(one, other)
+
+
+def test_evidence_is_the_end_of_a_portrait(formulas: Compositions, seen: learning.Array) -> None:
+    assert np.array_equal(seen[:, :-N_EVIDENCE], descriptors(formulas))

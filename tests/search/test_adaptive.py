@@ -12,7 +12,7 @@ from anchor.chemistry.formula import parse_amounts
 from anchor.config import Config, load_config
 from anchor.policy.constraints import Limits
 from anchor.policy.grpo import Proposal, Scores
-from anchor.screening import order
+from anchor.screening import learning, order
 from anchor.search import adaptive
 from anchor.search.adaptive import Adaptive
 from anchor.search.campaign import Campaign
@@ -30,6 +30,7 @@ def blocks(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
     folder = tmp_path_factory.mktemp("cache")
     monkeypatch.setattr(order, "cache_dir", lambda: folder)
     monkeypatch.setattr(adaptive, "BLOCK", 12)
+    monkeypatch.setattr(learning, "BLOCK", 12)
     monkeypatch.setattr(adaptive, "SMALLEST_POOL", 400)
 
 
@@ -92,7 +93,8 @@ def test_faults_of_the_machine_teach_nothing() -> None:
     learner = Adaptive(limits, config)
     learner.step(0, broken)
     assert np.isinf(learner.above).all()
-    chances = learner.pool().belief.after(np.zeros(0, dtype=np.int64), np.zeros(0))[1]
+    pool = learner.pool().portraits
+    chances = learning.learn(pool[:0], np.zeros(0), seed=config.run.seed).chances(pool)[1]
     untried = [i for i, f in enumerate(learner.pool().order.compositions.formulas) if f not in learner.tried]
     assert untried[int(np.argmax(chances[untried]))] in learner.block()
 

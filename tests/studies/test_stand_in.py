@@ -8,6 +8,7 @@ from anchor.chemistry.elements import NUMBER
 from anchor.chemistry.spaces import sample_neutral
 from anchor.config import load_config
 from anchor.policy.constraints import Limits
+from anchor.policy.grpo import Learner
 from anchor.random import generator
 from anchor.studies.stand_in import STABLE_SHARE, StandIn, climb, summary
 
@@ -68,7 +69,7 @@ def test_a_learner_finds_the_known_optimum() -> None:
 
     world = StandIn(chlorides, config, offset_spread=0)
     limits = Limits.from_config(config.action_space)
-    _, curve = climb(config, limits, world, None, structures=3200, window=800)
+    curve = climb(config, Learner.start(config, limits), world, structures=3200, window=800)
     chlorides_met = [np.mean(["Cl" in r[0] for r in world.rows[a : a + 800]]) for a in (0, 2400)]
     assert [point["structures"] for point in curve] == [800, 1600, 2400, 3200]
     assert chlorides_met[1] > 0.95 > chlorides_met[0] + 0.1

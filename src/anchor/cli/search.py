@@ -72,7 +72,8 @@ def search(
         str | None,
         typer.Option(
             help="Who proposes: adaptive (the ranking of `anchor screen`, learning from what comes of it), "
-            "screened (the ranking as it is), policy (it learns), or for comparison the untrained random or "
+            "screened (the ranking as it is), policy (it learns), imagined "
+            "(it learns from free rollouts), or for comparison the untrained random or "
             "neutral, or generator (it proposes crystals, too)."
         ),
     ] = None,
@@ -302,7 +303,9 @@ def _run(
     typer.echo(f"\nreport {folder / 'report.html'}, CIF files in {folder / 'finds'}")
     goal = budget if campaign.structures < budget else 2 * tally.proposed
     place = ledger or folder
-    steps = [f"anchor sample {place} -n 100"] if campaign.config.policy.source == "policy" else []
+    steps = (
+        [f"anchor sample {place} -n 100"] if campaign.config.policy.source in ("policy", "imagined") else []
+    )
     steps.append(f"{again} -n {goal}")
     if found.finds:
         steps.append(f"anchor verify {place} --level 5")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from anchor.chemistry.elements import VOCABULARY
@@ -23,6 +24,8 @@ MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 """Adam's memory of each parameter."""
 EARLIER = "earlier."
 """Prefix of weights that a policy had some updates ago."""
+MEMORY = "memory."
+"""Prefix of what a learner remembers beside its policy."""
 
 
 def make_optimiser(policy: CompositionPolicy, learning_rate: float) -> torch.optim.Adam:
@@ -35,8 +38,9 @@ def save(
     optimiser: torch.optim.Adam | None = None,
     settings: Mapping[str, Any] | None = None,
     earlier: Sequence[Mapping[str, Tensor]] = (),
+    memory: Mapping[str, NDArray[Any]] | None = None,
 ) -> bytes:
-    """Weights, and the optimiser's moments, the settings of the training and earlier weights when given.
+    """Weights; the optimiser's moments, settings of the training, earlier weights, a memory when given.
 
     Equal states give equal bytes.
     """
@@ -47,6 +51,7 @@ def save(
                 tensors[f"adam.{name}.{moment}"] = value
     for i, weights in enumerate(earlier):
         tensors |= {f"{EARLIER}{i}.{name}": tensor for name, tensor in weights.items()}
+    tensors |= {f"{MEMORY}{name}": torch.from_numpy(array) for name, array in (memory or {}).items()}
     return pack(tensors, _card(policy) | ({} if settings is None else {"settings": settings}))
 
 
@@ -58,6 +63,12 @@ def earlier_in(data: bytes) -> list[dict[str, Tensor]]:
             place, _, name = key.removeprefix(EARLIER).partition(".")
             found.setdefault(int(place), {})[name] = tensor
     return [found[i] for i in sorted(found)]
+
+
+def memory_in(data: bytes) -> dict[str, NDArray[Any]]:
+    """The memory that `save` was given."""
+    tensors = _read(data)[1].items()
+    return {key.removeprefix(MEMORY): t.numpy() for key, t in tensors if key.startswith(MEMORY)}
 
 
 def settings_in(data: bytes) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ from anchor.statistics import wilson_interval
 
 SOURCES = {
     "policy": "policy",
+    "imagined": "policy, learning from free rollouts",
     "adaptive": "screened formulas, ranked anew as outcomes come in",
     "screened": "screened formulas",
     "random": "random formulas",

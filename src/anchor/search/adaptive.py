@@ -21,14 +21,12 @@ from anchor.errors import InputError
 from anchor.policy.constraints import Limits
 from anchor.policy.grpo import Proposal, Proposer, Scores, reward_metrics, stack_scores
 from anchor.screening.diverse import diverse_order
-from anchor.screening.learning import Belief
+from anchor.screening.learning import BLOCK, Lessons, learn, lesson, portraits
 from anchor.screening.order import screened_order
 from anchor.screening.ranking import Ranking
 from anchor.search.screened import contexts_of
 
-BLOCK = 128
-"""Compositions between two rankings: a ranking takes as long as relaxing a few crystals."""
-SMALLEST_POOL, SPARE = 8192, 4
+SMALLEST_POOL, SPARE = 16_384, 4
 """Formulas among which is chosen: the best of the screened order, doubled while there are fewer than so many
 for each that was tried."""
 
@@ -55,6 +53,7 @@ class Adaptive(Proposer[Proposal]):
                 "leave out search.staleness, or take --source screened or policy",
             )
         self._pool: _Pool | None = None
+        self._lessons: tuple[int, Lessons] | None = None
         self._block: tuple[int, NDArray[np.int64]] = (-1, np.zeros(0, dtype=np.int64))
 
     @classmethod
@@ -108,8 +107,7 @@ class Adaptive(Proposer[Proposal]):
     def _chosen(self, tried: list[str], above: NDArray[np.float64]) -> NDArray[np.int64]:
         pool = self.pool()
         rows = np.array([pool.row.get(formula, -1) for formula in tried], dtype=np.int64)
-        heard = (rows >= 0) & ~np.isinf(above)
-        chance = pool.belief.after(rows[heard], above[heard])[1]
+        chance = self._taught(rows, above).chances(pool.portraits)[1]
         visits = np.bincount(rows[rows >= 0], minlength=len(pool.order))
         chosen: list[int] = []
         while (
@@ -127,6 +125,15 @@ class Adaptive(Proposer[Proposal]):
             chosen += ranked[best].tolist()
             visits[ranked[best]] += 1
         return np.array(chosen, dtype=np.int64)
+
+    def _taught(self, rows: NDArray[np.int64], above: NDArray[np.float64]) -> Lessons:
+        """What outcomes of these rows taught, but for the last ones, for which no lesson was held."""
+        n = lesson(len(rows))
+        if self._lessons is None or self._lessons[0] != n:
+            heard = np.flatnonzero(rows[:n] >= 0)
+            seen = self.pool().portraits[rows[heard]]
+            self._lessons = n, learn(seen, above[heard], seed=self.config.run.seed)
+        return self._lessons[1]
 
     def pool(self) -> _Pool:
         """Formulas among which is chosen now; they only depend on how many were tried."""
@@ -155,5 +162,5 @@ class _Pool:
             )
         self.places = places
         self.within_limits = len(whole) if whole.exhausted else sum(whole.listed.values())
-        self.belief = Belief.of(self.order.compositions, self.order.metastable, self.order.stable)
+        self.portraits = portraits(self.order.compositions)
         self.row = {formula: row for row, formula in enumerate(self.order.compositions.formulas)}

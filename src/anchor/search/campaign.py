@@ -32,6 +32,7 @@ from anchor.hull.holes import in_words
 from anchor.outcomes.checks import Checks
 from anchor.outcomes.columns import ABOVE
 from anchor.policy.grpo import Learner, Proposal, Proposer, Scores, group_advantages
+from anchor.policy.network import CompositionPolicy
 from anchor.policy.untrained import Untrained
 from anchor.policy.weights import load_policy
 from anchor.reward.novelty import History
@@ -39,6 +40,7 @@ from anchor.reward.score import GroupScores, Memory
 from anchor.search.adaptive import Adaptive
 from anchor.search.ahead import Ahead
 from anchor.search.environment import Environment
+from anchor.search.imagining import Imagining
 from anchor.search.ledger import PRIOR, RECOVER, Ledger, decode_crystal
 from anchor.search.policies import policy_file
 from anchor.search.prior_learner import PriorLearner
@@ -161,6 +163,10 @@ class Campaign:
             learner: Proposer[Any] = _fresh_learner(config, environment, ledger=ledger)
         elif config.policy.source == "generator":
             learner = Generating.resume(config, environment.limits, state)
+        elif config.policy.source == "imagined":
+            learner = Imagining.resume(
+                _first_policy(config), environment.limits, config, state, _outcomes(ledger)
+            )
         else:
             learner = Learner.resume(config, environment.limits, state, updates=ledger.n_steps)
         prior_learner = PriorLearner.start(environment.prior, config)
@@ -346,7 +352,7 @@ def _fresh_learner(
     config: Config, environment: Environment, *, ledger: Ledger | None = None
 ) -> Proposer[Any]:
     """Who proposes at the beginning, or goes on from the candidates of a ledger and needs no other state."""
-    source, start = config.policy.source, config.policy.start_from
+    source = config.policy.source
     _tell_what_is_not_learned(config)
     if source == "screened":
         return Screened(environment.limits, config, 0 if ledger is None else ledger.n_candidates)
@@ -354,14 +360,21 @@ def _fresh_learner(
         return Adaptive.resume(environment.limits, config, () if ledger is None else _outcomes(ledger))
     if source == "generator":
         return Generating.start(config, environment.limits)
+    if source == "imagined":
+        return Imagining.start(_first_policy(config), environment.limits, config)
     if source != "policy":
         return Untrained(source, environment.limits, config)
-    policy = load_policy(policy_file(start).read_bytes()) if start is not None else None
-    return Learner.start(config, environment.limits, policy=policy)
+    return Learner.start(config, environment.limits, policy=_first_policy(config))
+
+
+def _first_policy(config: Config) -> CompositionPolicy | None:
+    """The policy that a search starts from; None: an untrained one."""
+    start = config.policy.start_from
+    return load_policy(policy_file(start).read_bytes()) if start is not None else None
 
 
 def _outcomes(ledger: Ledger) -> Iterator[tuple[str, float]]:
-    """Formula and energy above the hull of every candidate, as `Adaptive` heard them."""
+    """Formula and energy above the hull of every candidate, as whoever learns from them heard them."""
     for row in ledger.rows(["formula", "valid", "included", ABOVE]):
         above = row[ABOVE] if row["valid"] and row[ABOVE] is not None else np.nan
         yield row["formula"], above if row["included"] else np.inf
@@ -388,7 +401,7 @@ def _tell_what_is_not_learned(config: Config) -> None:
             f"own objectives are scored, but the source '{source}' does not learn them; "
             "--source policy does, and starts from the policy that ships"
         )
-    elif source == "policy" and config.policy.start_from is None and budget < UNTRAINED_NEEDS:
+    elif source in ("policy", "imagined") and config.policy.start_from is None and budget < UNTRAINED_NEEDS:
         text = (
             f"the policy starts untrained, and {budget} structures teach it little but charge neutrality; "
             "policy.start_from=default (or the preset 'learn') starts from the policy that ships"

@@ -25,13 +25,11 @@ from anchor.chemistry.charge import is_neutral
 from anchor.chemistry.composition import Compositions
 from anchor.chemistry.elements import SYMBOLS
 from anchor.config import Config
-from anchor.policy.constraints import Limits
-from anchor.policy.grpo import Learner, Proposal, Scores
-from anchor.policy.network import CompositionPolicy
+from anchor.policy.grpo import Proposal, Proposer, Scores
 from anchor.policy.rollout import Context
 from anchor.random import generator
-from anchor.reward.diversity import comp_kernel, diversity
-from anchor.reward.score import Memory, count_bonus, reward
+from anchor.reward.free import free_reward
+from anchor.reward.score import Memory
 from anchor.reward.stability import stability_score
 
 STABLE_SHARE = 0.35
@@ -40,8 +38,6 @@ TAIL = 0.2
 """Mean distance of the others beyond 0.1 eV/atom, eV/atom."""
 METASTABLE = 0.1
 """eV/atom."""
-STRUCTURAL_DIVERSITY = 0.5
-"""d_struct without crystals: a constant drops out of the advantages."""
 
 Chances = Callable[[Compositions], tuple[NDArray[np.float64], NDArray[np.bool_]]]
 """P(within 0.1 eV/atom) of each composition, and whether its formula is known."""
@@ -95,53 +91,39 @@ class StandIn:
     def _group(self, compositions: Compositions, context: Context) -> Scores:
         formulas, neutral = compositions.formulas, is_neutral(compositions)
         energy, known = self.energies(compositions)
-        first = np.zeros(len(formulas), dtype=bool)
-        for i in np.flatnonzero(neutral).tolist():
-            first[i] = not self.memory.counts[formulas[i]]
-            self.memory.counts[formulas[i]] += 1
-        n_f = np.array([self.memory.counts[f] for f in formulas])
-        settings = self.config.reward
-        objectives = np.stack(
-            [
-                stability_score(energy, settings.stability_width),
-                np.where(first & ~known, self.config.novelty.bootstrap, 0.0),
-                np.full(len(formulas), STRUCTURAL_DIVERSITY),
-                diversity(comp_kernel(compositions)),
-            ],
-            axis=1,
+        stability = stability_score(energy, self.config.reward.stability_width)
+        rewards, first = free_reward(
+            compositions, stability, neutral, known, context.weights, self.memory.counts, self.config
         )
         columns = (neutral.tolist(), known.tolist(), first.tolist(), energy.tolist())
         self.rows += zip(formulas, *columns, strict=True)
-        bonus = count_bonus(n_f, settings.count_bonus)
-        return Scores(reward(objectives, context.weights[:4], neutral, bonus, settings.invalid))
+        return Scores(rewards, above_hull=np.where(neutral, energy, np.nan))
 
 
 def climb(
     config: Config,
-    limits: Limits,
+    learner: Proposer[Any],
     world: StandIn,
-    policy: CompositionPolicy | None,
     *,
     structures: int,
     window: int = 2000,
     on_point: Callable[[dict[str, Any]], None] | None = None,
-) -> tuple[CompositionPolicy, list[dict[str, Any]]]:
-    """Let a learner go on from a policy in the stand-in; returns the policy and the curve by windows."""
-    learner = Learner.start(config, limits, policy=policy)
+) -> list[dict[str, Any]]:
+    """Let a learner go on in the stand-in; returns the curve by windows."""
     per_step = config.grpo.group_size * config.grpo.groups_per_step
     curve: list[dict[str, Any]] = []
     fractions: list[float] = []
     begun = len(world.rows)
     for step in range(-(-structures // per_step)):
         _, metrics = learner.step(step, world)
-        fractions.append(metrics["entropy_fraction"])
+        fractions.append(metrics.get("entropy_fraction", np.nan))
         if len(world.rows) - begun >= window or (step + 1) * per_step >= structures:
             point = {"structures": (step + 1) * per_step, **summary(world.rows[begun:])}
             curve.append(point | {"entropy_fraction": round(float(np.mean(fractions)), 4)})
             begun, fractions = len(world.rows), []
             if on_point is not None:
                 on_point(curve[-1])
-    return learner.policy, curve
+    return curve
 
 
 def summary(rows: list[tuple[str, bool, bool, bool, float]]) -> dict[str, int]:
