@@ -123,8 +123,9 @@ class Potential(ModelInterface):
             "stress": torch.full_like(state.cell, torch.nan),
         }
         for systems in self._chunks(state):
-            atoms = torch.isin(state.system_idx, systems)
-            part = state if len(systems) == state.n_systems else state[systems]
+            whole_state = len(systems) == state.n_systems
+            part = state if whole_state else state[systems]
+            atoms = slice(None) if whole_state else torch.isin(state.system_idx, systems)
             for key, value in self.compute(part).items():
                 rows, like = (
                     (atoms, result["forces"]) if key.startswith("forces") else (systems, result["energy"])
