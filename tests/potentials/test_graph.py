@@ -31,7 +31,7 @@ def cells(draw) -> Atoms:
 @given(st.lists(cells(), min_size=1, max_size=3))
 def test_neighbours_equal_ases(batch):
     state = to_state(Crystals.from_atoms(batch))
-    edges, shifts, counts, _ = neighbour_pairs(state, CUTOFF)
+    edges, shifts, counts, _, vectors = neighbour_pairs(state, CUTOFF)
     found = {(int(i), int(j), *map(int, s)) for (i, j), s in zip(edges.T, shifts, strict=True)}
     expected, offset = set(), 0
     for atoms in batch:
@@ -43,6 +43,9 @@ def test_neighbours_equal_ases(batch):
         offset += len(atoms)
     assert found == expected
     assert int(counts.sum()) == len(expected)
+    lattice = state.cell.mT[state.system_idx[edges[0]]]
+    images = state.positions[edges[1]] + torch.einsum("ei,eij->ej", shifts.double(), lattice)
+    assert torch.allclose(vectors, images - state.positions[edges[0]], atol=1e-9)
     assert bool((edges[0].diff() >= 0).all()), "edges must be sorted by their first atom"
 
 
@@ -62,7 +65,7 @@ def test_vectors_are_those_between_the_images_and_follow_the_strain(crystals):
 
 def test_a_lone_atom_has_no_neighbours():
     state = to_state(Crystals.from_atoms([Atoms("He", cell=[20, 20, 20], pbc=True)]))
-    edges, shifts, counts, _ = neighbour_pairs(state, CUTOFF)
+    edges, shifts, counts, _, vectors = neighbour_pairs(state, CUTOFF)
     assert edges.shape == (2, 0)
-    assert shifts.shape == (0, 3)
+    assert shifts.shape == vectors.shape == (0, 3)
     assert counts.tolist() == [0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from ase.build import bulk
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from relax_surfaces import Morse, rattled
 
@@ -20,6 +20,13 @@ from anchor.relax.result import Relaxation, join
 SETTINGS = {"cell": False, "max_steps": 4, "fmax": 0.01, "optimizer": "quasi-newton", "symmetry": True}
 
 
+@pytest.fixture(autouse=True)
+def _small_parts(monkeypatch):
+    """So that few crystals are several parts."""
+    monkeypatch.setattr("anchor.relax.parallel.PART_ATOMS", 96)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(1, 30), max_size=40), st.integers(1, 120))
 def test_everybody_is_dealt_once_and_evenly(counts: list[int], atoms: int) -> None:
     parts = deal(counts, atoms)
@@ -90,9 +97,9 @@ def test_batches_handed_over_together_are_as_each_alone() -> None:
 
 
 def test_trajectories_come_back_from_workers() -> None:
-    settings = {**SETTINGS, "trajectory": True}
+    filmed = {**SETTINGS, "trajectory": True}
     potential = load_potential("mattersim-1m")
-    alone, two = (Relaxer(potential, workers=n)(salts(), **settings).relaxation for n in (1, 2))
+    alone, two = (Relaxer(potential, workers=n)(salts(), **filmed).relaxation for n in (1, 2))
     assert alone.trajectories is not None
     assert two.trajectories is not None
     for a, b in zip(alone.trajectories, two.trajectories, strict=True):

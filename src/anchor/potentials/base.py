@@ -115,7 +115,9 @@ class Potential(ModelInterface):
             energy [n_systems] eV, forces [n_atoms, 3] eV/Å and stress [n_systems, 3, 3] eV/Å³ (positive =
             tension), all of the state's type. A collapsed or non-finite cell gives NaN for that system only.
         """
-        state = _as_state(state).to(self._device)
+        state = _as_state(state)
+        if state.device != self._device:
+            state = state.to(self._device)
         self._refuse_unknown(state.atomic_numbers)
         result = {
             "energy": state.positions.new_full((state.n_systems,), torch.nan),
@@ -123,8 +125,9 @@ class Potential(ModelInterface):
             "stress": torch.full_like(state.cell, torch.nan),
         }
         for systems in self._chunks(state):
-            atoms = torch.isin(state.system_idx, systems)
-            part = state if len(systems) == state.n_systems else state[systems]
+            whole_state = len(systems) == state.n_systems
+            part = state if whole_state else state[systems]
+            atoms = slice(None) if whole_state else torch.isin(state.system_idx, systems)
             for key, value in self.compute(part).items():
                 rows, like = (
                     (atoms, result["forces"]) if key.startswith("forces") else (systems, result["energy"])

@@ -31,20 +31,22 @@ class Edges:
     Attributes:
         i, j: Atoms.  # [n_edges], int64
         shifts: Cell of the second.  # [n_edges, 3], int64
+        vectors: From the first to the second, Å.  # [n_edges, 3]
         kind: Number of the orbit of edges; not all numbers need be there.  # [n_edges], int64
     """
 
     i: NDArray[np.int64]
     j: NDArray[np.int64]
     shifts: NDArray[np.int64]
+    vectors: NDArray[np.float64]
     kind: NDArray[np.int64]
 
 
 def find_edges(points: NDArray[np.float64], box: NDArray[np.float64], cutoff: float) -> Edges:
     """All edges of a crystal, each an orbit of its own.  # [n, 3], [3, 3] (rows)"""
     find = NeighborList(cutoff=float(cutoff), full_list=True, sorted=True).compute
-    i, j, shifts = find(points=points, box=box, periodic=True, quantities="ijS")
-    return Edges(i.astype(np.int64), j.astype(np.int64), shifts.astype(np.int64), np.arange(len(i)))
+    i, j, shifts, vectors = find(points=points, box=box, periodic=True, quantities="ijSD")
+    return Edges(i.astype(np.int64), j.astype(np.int64), shifts.astype(np.int64), vectors, np.arange(len(i)))
 
 
 class SymmetricNeighbours:
@@ -72,7 +74,7 @@ class SymmetricNeighbours:
         found = self._kept[3]
         bonds = points[found.j] - points[found.i] + found.shifts @ box
         near = np.flatnonzero(np.einsum("ea,ea->e", bonds, bonds) < cutoff**2)
-        return Edges(found.i[near], found.j[near], found.shifts[near], found.kind[near])
+        return Edges(found.i[near], found.j[near], found.shifts[near], bonds[near], found.kind[near])
 
     def _valid(self, points: NDArray[np.float64], box: NDArray[np.float64], cutoff: float) -> bool:
         """Whether no pair can have come within the cutoff that is not among those in mind.
@@ -104,7 +106,7 @@ class SymmetricNeighbours:
             place = ((turned + _BASE // 2) @ np.array([1, _BASE, _BASE**2])) * self._images.shape[1]
             labels = (place + self._images[stay][:, j]).min(axis=0)  # the least of all places in the orbit
             different, kind = np.unique(labels, return_inverse=True)
-            parts.append(Edges(found.i[a:b], j, shifts, kind + orbits))
+            parts.append(Edges(found.i[a:b], j, shifts, found.vectors[a:b], kind + orbits))
             orbits += len(different)
-        names = ("i", "j", "shifts", "kind")
+        names = ("i", "j", "shifts", "vectors", "kind")
         return Edges(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))

@@ -1,48 +1,39 @@
-"""The M3GNet network of MatterSim, evaluated on edges instead of triplets.
+"""The M3GNet network of MatterSim: energies of atoms from vectors between neighbours, and the way back.
 
-The published network sums a three-body term over all pairs (j, k) of neighbours of an atom i:
-
-    T_ij = f(r_ij) Σ_{k≠j} f(r_ik) R_ln(r_ik) Y_l(cos θ_jik).
-
-By the addition theorem Y_l(cos θ_jik) is a sum over m of products of spherical harmonics of the two
-directions, so the sum over k is a density A_i,nlm made once for each atom: the cost falls from triplets
-(about ten for each edge) to edges, and nothing grows with the square of the coordination number. T does not
-depend on the layer (only a gate of atom i does), so it is made once for all layers. The first linear map of
-each edge network, of (v_i, v_j, e_ij), is split, and its atomic parts are applied to atoms. All of this is
-exact: the mattersim package is the oracle of the tests.
+Three-body terms are made from edges instead of triplets (`three_body`), functions of distances come from
+tables (`functions`), messages are passed with a backward pass written by hand (`messages`), and half of the
+first layer is a function of two elements and a distance (`far_edges`). All of this is exact but for rounding:
+the mattersim package is the oracle of the tests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-import numpy as np
 import torch
-from scipy.optimize import brentq
-from scipy.special import spherical_jn
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import silu
 
+from anchor.potentials.far_edges import FarEdges
+from anchor.potentials.functions import DEGREES, Table, smooth_bessel
 from anchor.potentials.graph import Graph
-from anchor.potentials.messages import Links, MessagePassing
-
-DEGREES = 4
-"""l = 0 … 3, and as many radial functions for each."""
+from anchor.potentials.messages import Links, MessagePassing, sigmoid_backward, silu_backward
+from anchor.potentials.three_body import ThreeBody
 
 
-class M3GNet(nn.Module):
+class M3GNet:
     """Atomic energies from a neighbour graph.
 
     Args:
-        weights: State dictionary as MatterSim publishes it.
+        weights: State dictionary as MatterSim publishes it, where the network is to run.
         num_blocks: Message-passing layers.
         units: Width of atom and edge features.
         cutoff: Å, of the graph.
         threebody_cutoff: Å, of the three-body term.
         max_l, max_n: Angular and radial functions of the three-body term.
         max_z: Largest atomic number.
-        geometry: Type of the basis functions' constants; the rest keeps the weights' type.
+        geometry: Type of all that is made of distances and directions; the rest keeps the weights' type.
     """
 
     def __init__(
@@ -58,151 +49,123 @@ class M3GNet(nn.Module):
         max_z: int,
         geometry: torch.dtype = torch.float64,
     ) -> None:
-        super().__init__()
         if (max_l, max_n) != (DEGREES, DEGREES) or weights["normalizer.shift"].shape != (max_z + 1,):
             raise ValueError(f"unknown M3GNet layout: {max_l=}, {max_n=}, {max_z=}")
         self.threebody_cutoff = threebody_cutoff
-        self.radial = SmoothBessel(weights, geometry)
-        self.three_body = ThreeBody(cutoff, threebody_cutoff, geometry)
-        self.layers = MessagePassing(weights, num_blocks, units)
-        self.embedding = nn.Buffer(weights["atom_embedding.mlp.0.linear.weight"].T.contiguous())
-        self.value = _layers(weights, "final.g", 3)
-        self.gate = _layers(weights, "final.sigma", 3)
-        self.scale = nn.Buffer(weights["normalizer.scale"].to(geometry))
-        self.shift = nn.Buffer(weights["normalizer.shift"].to(geometry))
+        self.geometry = geometry
+        self.scale, self.shift = (weights[f"normalizer.{name}"].to(geometry) for name in ("scale", "shift"))
+        radial = smooth_bessel(weights)
+        self.radial = Table(radial, cutoff, self.scale)
+        self.three_body = ThreeBody(cutoff, threebody_cutoff, self.scale)
+        far = FarEdges(weights, radial, threebody_cutoff, cutoff, self.scale)
+        self.layers = MessagePassing(weights, num_blocks, units, far)
+        self.embedding = weights["atom_embedding.mlp.0.linear.weight"].T.contiguous()
+        self.readout = Readout(weights)
 
-    def forward(self, graph: Graph) -> Tensor:
-        """Atomic energies, eV, in the geometry's precision.  # [n_atoms]"""
+    def __call__(self, graph: Graph) -> Tensor:
+        """Atomic energies, eV, once differentiable in the graph's vectors.  # [n_atoms]"""
+        return _Energies.apply(graph.vectors, graph, self)
+
+    def run(self, graph: Graph) -> tuple[Tensor, Sequence[Any]]:
+        """Atomic energies in the geometry's precision, and what `pull` needs.  # [n_atoms]"""
         kind = self.embedding.dtype
-        n_atoms = len(graph.numbers)
+        vectors = graph.vectors.detach().to(self.geometry)
+        length = torch.linalg.vector_norm(vectors, dim=1)
         i, j = graph.edges
-        length = graph.vectors.norm(dim=1)
-        short = length.detach() < self.threebody_cutoff
-        bonds, wanted, weight = torch.nonzero(short).view(-1), None, None
-        around = graph.vectors.index_select(0, bonds), length[bonds], i[bonds]
-        if graph.chosen is not None and graph.copies is not None:  # of edges that are alike one is enough
-            wanted = (torch.cumsum(short, 0) - 1)[graph.chosen][short[graph.chosen]]
-            i, j, length, short = i[graph.chosen], j[graph.chosen], length[graph.chosen], short[graph.chosen]
-            bonds, weight = torch.nonzero(short).view(-1), graph.copies.to(kind)[:, None]
-        triplets = self.three_body(*around, n_atoms, wanted)  # [n_short, 16]
-        basis = self.radial(length)  # [n_edges, 4]
-        links = Links(i, j, bonds, i[bonds], weight, n_atoms)
-        atom = self.layers(self.embedding[graph.numbers], basis.to(kind), triplets.to(kind), links)
-        energy = (_run(self.value, atom) * torch.sigmoid(_run(self.gate, atom))).view(-1).to(length.dtype)
-        return self.scale[graph.numbers].to(energy) * energy + self.shift[graph.numbers].to(energy)
+        short = length < self.threebody_cutoff
+        bonds = torch.nonzero(short).view(-1)
+        near, wanted, weight = bonds, None, None
+        far = torch.nonzero(~short).view(-1)
+        if graph.chosen is not None:  # of edges that are alike one is enough
+            inside = short.index_select(0, graph.chosen)
+            near, far = graph.chosen[inside], graph.chosen[~inside]
+            wanted = (torch.cumsum(short, 0) - 1).index_select(0, near)
+        order = torch.cat([near, far])  # edges with a three-body term first
+        if graph.chosen is not None and graph.copies is not None:
+            weight = torch.cat([graph.copies[inside], graph.copies[~inside]]).to(kind)[:, None]
+        links = Links(
+            i.index_select(0, order), j.index_select(0, order), len(near), weight, len(graph.numbers)
+        )
+        around = length.index_select(0, bonds)
+        unit = vectors.index_select(0, bonds) / around[:, None]
+        triplets, seen = self.three_body(unit, around, i.index_select(0, bonds), links.n_atoms, wanted)
+        reached = length.index_select(0, order)
+        basis, slopes = self.radial(reached)
+        atom, passed = self.layers(
+            self.embedding.index_select(0, graph.numbers),
+            graph.numbers,
+            reached[len(near) :],
+            basis.to(kind),
+            triplets.to(kind),
+            links,
+        )
+        raw, read = self.readout(atom)
+        scale = self.scale.index_select(0, graph.numbers)
+        energy = raw.to(self.geometry) * scale + self.shift.index_select(0, graph.numbers)
+        kept = vectors, length, bonds, order, near, unit, around, seen, slopes, passed, read, scale
+        return energy, kept
+
+    def pull(self, kept: Sequence[Any], by_energy: Tensor) -> Tensor:
+        """Gradient by the vectors.  # [n_atoms] -> [n_edges, 3]"""
+        vectors, length, bonds, order, near, unit, around, seen, slopes, passed, read, scale = kept
+        by_atom = self.readout.backward(read, (by_energy * scale).to(self.embedding.dtype))
+        by_far, by_basis, by_triplets = self.layers.backward(passed, by_atom)
+        by_reached = (by_basis.T * slopes).sum(dim=1)
+        by_reached[len(near) :] += by_far
+        by_length = torch.zeros_like(length).index_add_(0, order, by_reached)
+        by_unit, by_around = self.three_body.backward(seen, by_triplets.to(self.geometry))
+        # A direction is a vector by its length: the part of a gradient along the vector is lost.
+        across = (by_unit - torch.linalg.vecdot(by_unit, unit)[:, None] * unit) / around[:, None]
+        by_length.index_add_(0, bonds, by_around)
+        return (vectors * (by_length / length)[:, None]).index_add_(0, bonds, across)
 
 
-class SmoothBessel(nn.Module):
-    """Radial basis of edges whose value and slope vanish at the cutoff.  # [n_edges] -> [n_edges, 4]"""
+class _Energies(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, vectors: Tensor, graph: Graph, network: M3GNet) -> Tensor:
+        energy, kept = network.run(graph)
+        ctx.network, ctx.kept, ctx.kind = network, kept, vectors.dtype
+        return energy
 
-    def __init__(self, weights: Mapping[str, Tensor], geometry: torch.dtype) -> None:
-        super().__init__()
-        norm, mix = weights["rbf.dn"].double(), weights["rbf.en"].double().view(-1)
-        self.amplitude = nn.Buffer(weights["rbf.fnr_weights"].to(geometry))
-        self.first = nn.Buffer(weights["rbf.n_1_pi_cutoff"].to(geometry))
-        self.second = nn.Buffer(weights["rbf.n_2_pi_cutoff"].to(geometry))
-        self.before = (mix[1:] / norm[:-1]).sqrt().tolist()
-        self.norm = norm[1:].sqrt().tolist()
-
-    def forward(self, length: Tensor) -> Tensor:
-        u, v = length[:, None] * self.first.to(length), length[:, None] * self.second.to(length)
-        raw = self.amplitude.to(length) * (u.sin() / u + v.sin() / v)
-        basis = [raw[:, 0]]
-        for n, (before, norm) in enumerate(zip(self.before, self.norm, strict=True), start=1):
-            basis.append((raw[:, n] + before * basis[-1]) / norm)  # Gram–Schmidt against the one before
-        return torch.stack(basis, dim=1)
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, by_energy: Tensor) -> tuple[Tensor, None, None]:
+        return ctx.network.pull(ctx.kept, by_energy).to(ctx.kind), None, None
 
 
-class ThreeBody(nn.Module):
-    """T_ij of the module's docstring, for edges inside the three-body cutoff."""
+class Readout:
+    """Gated network of three layers from an atom's features to a number, with its derivative."""
 
-    def __init__(self, cutoff: float, threebody_cutoff: float, geometry: torch.dtype) -> None:
-        super().__init__()
-        roots = bessel_roots()  # [l, n]
-        peak = np.abs([spherical_jn(l + 1, roots[l]) for l in range(DEGREES)])
-        degree = np.arange(DEGREES)[:, None]
-        # Radial normalisation, and Y_l(cos θ) = sqrt((2 l + 1) / 4π) P_l(cos θ).
-        scale = np.sqrt(2.0 / cutoff**3) / peak * np.sqrt((2 * degree + 1) / (4 * np.pi))
-        self.cutoff, self.threebody_cutoff = cutoff, threebody_cutoff
-        self.roots = nn.Buffer(torch.from_numpy(roots).to(geometry))
-        self.scale = nn.Buffer(torch.from_numpy(scale).to(geometry))
-        self.degree = nn.Buffer(torch.arange(DEGREES).repeat_interleave(torch.tensor([1, 3, 5, 7])))
+    def __init__(self, weights: Mapping[str, Tensor]) -> None:
+        self.value = _Perceptron(weights, "final.g")
+        self.gate = _Perceptron(weights, "final.sigma")
 
-    def forward(
-        self, vectors: Tensor, length: Tensor, center: Tensor, n_atoms: int, wanted: Tensor | None = None
-    ) -> Tensor:
-        """Sum over the other neighbours of each edge's first atom, for the wanted edges (None: for all).
+    def __call__(self, atom: Tensor) -> tuple[Tensor, Sequence[Any]]:
+        """# [n, units] -> [n]"""
+        (value, first), (gate, second) = self.value(atom), self.gate(atom)
+        gate = gate.sigmoid_()
+        return (value * gate).view(-1), (value, gate, first, second)
 
-        # [n_short, 3] -> [n_wanted, 16]
-        """
-        ratio = length / self.threebody_cutoff
-        envelope = 1 - ratio**3 * (10 - 15 * ratio + 6 * ratio**2)
-        x = self.roots.to(length) * (length / self.cutoff)[:, None, None]  # [n_short, l, n]
-        weighted = spherical_bessel(x) * envelope[:, None, None]
-        harmonics = solid_harmonics(vectors / length[:, None])  # [n_short, lm]
-        contribution = weighted.index_select(1, self.degree) * harmonics[:, :, None]  # [n_short, lm, n]
-        zeros = contribution.new_zeros((n_atoms, *contribution.shape[1:]))
-        density = zeros.index_add(0, center, contribution)  # [n_atoms, lm, n]
-        if wanted is not None:
-            weighted, harmonics, envelope, center = (
-                values.index_select(0, wanted) for values in (weighted, harmonics, envelope, center)
-            )
-        others = density.index_select(0, center) * harmonics[:, :, None]
-        summed = torch.stack(
-            [part.sum(dim=1) for part in others.split([1, 3, 5, 7], dim=1)], dim=1
-        )  # [·, l, n]
-        # P_l(1) = 1: the term k = j is taken out again.
-        return ((summed - weighted) * envelope[:, None, None] * self.scale.to(length)).flatten(start_dim=1)
+    def backward(self, tape: Sequence[Any], by_energy: Tensor) -> Tensor:
+        """# [n] -> [n, units]"""
+        value, gate, first, second = tape
+        by = by_energy[:, None]
+        by_atom = self.value.backward(first, by * gate)
+        return by_atom.add_(self.gate.backward(second, sigmoid_backward(by * value, gate)))
 
 
-def _layers(weights: Mapping[str, Tensor], prefix: str, stop: int, start: int = 0) -> nn.ModuleList:
-    """Linear maps `prefix`.start … `prefix`.stop − 1 of the published network."""
-    layers = nn.ModuleList()
-    for k in range(start, stop):
-        weight, bias = weights[f"{prefix}.{k}.linear.weight"], weights[f"{prefix}.{k}.linear.bias"]
-        layer = nn.Linear(weight.shape[1], weight.shape[0], dtype=weight.dtype)
-        layer.load_state_dict({"weight": weight, "bias": bias})
-        layers.append(layer)
-    return layers
+class _Perceptron:
+    """Three linear maps with swish between them."""
 
+    def __init__(self, weights: Mapping[str, Tensor], prefix: str) -> None:
+        self.w0, self.w1, self.w2 = (weights[f"{prefix}.{k}.linear.weight"] for k in range(3))
+        self.b0, self.b1, self.b2 = (weights[f"{prefix}.{k}.linear.bias"] for k in range(3))
 
-def _run(layers: nn.ModuleList, x: Tensor) -> Tensor:
-    """Linear maps with swish between them, none after the last."""
-    for k, layer in enumerate(layers):
-        x = layer(silu(x) if k else x)
-    return x
+    def __call__(self, x: Tensor) -> tuple[Tensor, Sequence[Tensor]]:
+        first = torch.addmm(self.b0, x, self.w0.T)
+        second = torch.addmm(self.b1, silu(first), self.w1.T)
+        return torch.addmm(self.b2, silu(second), self.w2.T), (first, second)
 
-
-def solid_harmonics(unit: Tensor) -> Tensor:
-    """C_lm for l = 0 … 3 with Σ_m C_lm(u) C_lm(v) = P_l(u·v) (Racah's normalisation).  # [n, 3] -> [n, 16]"""
-    x, y, z = unit.unbind(dim=1)
-    xx, yy, zz = x * x, y * y, z * z
-    a, b, c = 3**0.5, (5 / 8) ** 0.5, (3 / 8) ** 0.5
-    terms = [torch.ones_like(x), x, y, z]
-    terms += [a * x * y, a * y * z, (3 * zz - 1) / 2, a * x * z, a / 2 * (xx - yy)]
-    terms += [b * y * (3 * xx - yy), 15**0.5 * x * y * z, c * y * (5 * zz - 1), z * (5 * zz - 3) / 2]
-    terms += [c * x * (5 * zz - 1), 15**0.5 / 2 * z * (xx - yy), b * x * (xx - 3 * yy)]
-    return torch.stack(terms, dim=1)
-
-
-def spherical_bessel(x: Tensor) -> Tensor:
-    """j_l(x) with l along dimension 1, by upward recurrence (x > l / 2 here: stable).  # [n, 4, k]"""
-    sine, cosine = x.sin(), x.cos()
-    rows = []
-    for l in range(DEGREES):
-        u, s, c = x[:, l], sine[:, l], cosine[:, l]
-        below, here = c / u, s / u  # j_{-1}, j_0
-        for order in range(l):
-            below, here = here, (2 * order + 1) / u * here - below
-        rows.append(here)
-    return torch.stack(rows, dim=1)
-
-
-def bessel_roots() -> np.ndarray:
-    """The first positive zeros of j_l; those of j_l lie between neighbouring ones of j_{l-1}.  # [4, 4]"""
-    zeros = np.pi * np.arange(1, 2 * DEGREES + 1)
-    table = [zeros[:DEGREES]]
-    for l in range(1, DEGREES):
-        zeros = np.array([brentq(lambda x, l=l: spherical_jn(l, x), a, b) for a, b in pairwise(zeros)])
-        table.append(zeros[:DEGREES])
-    return np.stack(table)
+    def backward(self, tape: Sequence[Tensor], by: Tensor) -> Tensor:
+        first, second = tape
+        return silu_backward(silu_backward(by @ self.w2, second) @ self.w1, first) @ self.w0

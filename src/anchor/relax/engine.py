@@ -210,8 +210,10 @@ class _Run:
         """Record this evaluation of every crystal, end those that are done; which ones stay?  # [b]"""
         largest = largest_row(walk.gradient).tolist()
         energies, unusable, kept = walk.energy.tolist(), walk.unusable.tolist(), accepted.tolist()
-        cells = geometry(frame, walk.at)[1]
-        volumes = torch.linalg.det(cells).abs().tolist()
+        if frame.cell_moves:
+            volumes = torch.linalg.det(geometry(frame, walk.at)[1]).abs().tolist()
+        else:
+            volumes = self.first_volume[frame.index.cpu().numpy()].tolist()
         late = time.monotonic() > self.deadline
         stay = np.ones(len(kept), dtype=bool)
         ended = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch_sim.models.interface import ModelInterface
 from torch_sim.state import SimState
@@ -86,17 +88,20 @@ class Evaluator:
         neighbours: list[SymmetricNeighbours | None],
     ) -> dict[str, torch.Tensor]:
         device = self.potential.device
-        state = SimState(
-            positions=positions.to(device, self._dtype),
-            masses=torch.ones(len(positions), dtype=self._dtype, device=device),
-            cell=cells.mT.contiguous().to(device, self._dtype),
-            pbc=True,
-            atomic_numbers=numbers.to(device),
-            system_idx=torch.repeat_interleave(torch.arange(len(counts), device=device), counts.to(device)),
+        owner = torch.repeat_interleave(counts.to(device), output_size=len(positions))
+        given: dict[str, Any] = {
+            "positions": positions.to(device, self._dtype),
+            "masses": torch.ones(len(positions), dtype=self._dtype, device=device),
+            "cell": cells.mT.contiguous().to(device, self._dtype),
+            "pbc": True,
+            "atomic_numbers": numbers.to(device),
+            "system_idx": owner,
+        }
+        found = self.potential(
+            SimState(**given)
+            if orbit is None
+            else SymmetricState(**given, orbit=orbit.to(device), groups=neighbours)
         )
-        if orbit is not None:
-            state = SymmetricState(**vars(state), orbit=orbit.to(device), groups=neighbours)
-        found = self.potential(state)
         wanted = {key: found[key] for key in ("energy", "forces", "stress") if key in found}
         return {key: value.detach().to(positions.device, torch.float64) for key, value in wanted.items()}
 

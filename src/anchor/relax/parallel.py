@@ -1,7 +1,7 @@
 """Relaxations on several processes: the same numbers however many there are.
 
 Threads hardly help with crystals of ten atoms: the arrays are too small to be divided. Processes do. Crystals
-are dealt into parts of about a hundred atoms, whatever the number of processes; each part is relaxed by one
+are dealt into parts of about two hundred atoms, whatever the number of processes; each part is relaxed by one
 of them, with its own copy of the potential.
 """
 
@@ -28,8 +28,9 @@ from anchor.potentials.registry import load_potential
 from anchor.relax.engine import Progress, fixed_chunks, relax
 from anchor.relax.result import Relaxation, join
 
-PART_ATOMS = 96
-"""Atoms that a worker relaxes together. Larger batches gain less than 5 % on a CPU, and leave others idle."""
+PART_ATOMS = 256
+"""Atoms that a worker relaxes together. With 96 a relaxation takes 1.2 times as long (docs/speed.md), because
+fewer crystals share what a call costs; larger parts leave other workers idle."""
 
 
 @dataclass(frozen=True, eq=False)
