@@ -20,9 +20,6 @@ RELAX_CUTOFF = 600.0
 tens of GPa in oxides."""
 RELAX_STEPS, RELAX_FMAX = 25, 0.03
 """Steps, and eV/Å (eV per strained cell and atom for the stress, as in ASE's filter)."""
-SPECIAL = 24
-"""Coordinates within 2e-6 of a multiple of 1/24 are that: jobs hold six digits, and symmetry operations found
-on 0.333333 form no group to the 1e-10 that GPAW asks for."""
 MOST_ITERATIONS = 150
 """Of the self-consistency: what needs more oscillates."""
 
@@ -55,8 +52,7 @@ def calculate(job: dict[str, Any], target: Path) -> dict[str, Any]:
     import gpaw
     from ase import Atoms
 
-    frac = [[special(x) for x in site] for site in job["frac"]]
-    atoms = Atoms(numbers=job["numbers"], scaled_positions=frac, cell=job["cell"], pbc=True)
+    atoms = Atoms(numbers=job["numbers"], scaled_positions=job["frac"], cell=job["cell"], pbc=True)
     about: dict[str, Any] = {"code": f"GPAW {gpaw.__version__}"}
     try:
         if job["relax"]:
@@ -70,12 +66,6 @@ def calculate(job: dict[str, Any], target: Path) -> dict[str, Any]:
         return {"status": "no data set", "reason": str(error).splitlines()[0][:200]}
     moment = float(atoms.get_magnetic_moment()) if job["magnetic"] else 0.0
     return {"status": "done", "energy_ev": energy, "moment_mub": round(moment, 3), **about}
-
-
-def special(x: float) -> float:
-    """A coordinate, exact where it is a special one."""
-    nearest = round(SPECIAL * x) / SPECIAL
-    return nearest if abs(x - nearest) < 2e-6 else x
 
 
 def start(atoms: Any, job: dict[str, Any]) -> None:
