@@ -54,9 +54,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("-n", type=int, default=96)
+    parser.add_argument("--source", action="append", choices=SOURCES, help="default: all of them")
     options = parser.parse_args()
     for number, request in enumerate(REQUESTS):
-        for source in SOURCES:
+        for source in options.source or SOURCES:
             place = options.folder / f"{number}-{source}"
             print(json.dumps(row(request, source, place, options.n)), flush=True)
 
