@@ -94,7 +94,7 @@ def test_faults_of_the_machine_teach_nothing() -> None:
     learner.step(0, broken)
     assert np.isinf(learner.above).all()
     pool = learner.pool().portraits
-    chances = learning.learn(pool[:0], np.zeros(0), seed=config.run.seed).chances(pool)[1]
+    chances = learning.learn(pool[:0], np.zeros(0), seed=config.run.seed).worth(pool)
     untried = [i for i, f in enumerate(learner.pool().order.compositions.formulas) if f not in learner.tried]
     assert untried[int(np.argmax(chances[untried]))] in learner.block()
 

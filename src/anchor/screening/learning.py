@@ -99,6 +99,13 @@ class Lessons:
         found = self.trees.predict(seen)
         return found[:, 0], found[:, 1]
 
+    def worth(self, seen: Array) -> NDArray[np.float64]:
+        """What a formula is expected to bring: half for being near the hulls, half for being on them.  # [n]
+
+        The chance to be on them alone is small and alike for all formulas of well-studied systems.
+        """
+        return np.mean(self.chances(seen), axis=0)
+
 
 def learn(seen: Array, above: NDArray[np.float64], *, seed: int = 0) -> Lessons:
     """Hear the labels that ship, and what came of some formulas.

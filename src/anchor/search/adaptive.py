@@ -1,9 +1,10 @@
 """Screening that learns: after every block, the estimate hears what became of it, and ranks the rest anew.
 
-The beginning is the free estimate. Then the formulas that are most likely on the hulls, given all outcomes so
-far, come next (`anchor.screening.learning`), under the rule of screening that no family and no element takes
-more than its share. A step ends with its block, so that what comes next follows from the outcomes before the
-block alone: a campaign that goes on from its ledger proposes what one would that never stopped.
+The beginning is what labels teach. Then the formulas that are most likely near the hulls and on them, given
+all outcomes so far, come next (`anchor.screening.learning`), under the rule of screening that no family and
+no element takes more than its share. A step ends with its block, so that what comes next follows from the
+outcomes before the block alone: a campaign that goes on from its ledger proposes what one would that never
+stopped.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ for each that was tried."""
 
 @dataclass
 class Adaptive(Proposer[Proposal]):
-    """Proposes what is most likely on the hulls, given what came of all before.
+    """Proposes what is worth most, given what came of all before.
 
     Attributes:
         tried: Reduced formulas proposed so far, in order.
@@ -107,14 +108,14 @@ class Adaptive(Proposer[Proposal]):
     def _chosen(self, tried: list[str], above: NDArray[np.float64]) -> NDArray[np.int64]:
         pool = self.pool()
         rows = np.array([pool.row.get(formula, -1) for formula in tried], dtype=np.int64)
-        chance = self._taught(rows, above).chances(pool.portraits)[1]
+        worth = self._taught(rows, above).worth(pool.portraits)
         visits = np.bincount(rows[rows >= 0], minlength=len(pool.order))
         chosen: list[int] = []
         while (
             len(chosen) < BLOCK
         ):  # formulas that were tried least, and again from the beginning in a small pool
             least = np.flatnonzero(visits == visits.min())
-            ranked = least[np.lexsort((least, -chance[least].round(6)))]
+            ranked = least[np.lexsort((least, -worth[least].round(6)))]
             best = diverse_order(
                 pool.order.compositions[ranked],
                 BLOCK - len(chosen),

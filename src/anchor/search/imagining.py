@@ -6,7 +6,7 @@ belief teaches the policy, by free rollouts that cost no crystal:
 
 1. The policy draws many compositions for each that will be realised.
 2. The belief says what it expects of them. The best unknown formulas of all draws so far are kept in
-   reserve; those most likely on the hulls, under screening's rule of diversity, are realised.
+   reserve; those worth most, under screening's rule of diversity, are realised.
 3. Their outcomes join the belief. Then the new draws are scored by it with the campaign's own reward, and
    GRPO learns from them, minibatch by minibatch (eq:ppo; the ratio is that to the policy that drew them).
 
@@ -56,7 +56,7 @@ from anchor.search.screened import contexts_of
 MINIBATCH = 8
 """Groups of an update on free draws."""
 RESERVE = 16_384
-"""Formulas kept for later: the most likely on the hulls of all that were drawn and not realised."""
+"""Formulas kept for later: those worth most of all that were drawn and not realised."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,9 +93,8 @@ class _Pool:
         return _Pool(self.compositions[rows], self.seen[rows])
 
     def ranked(self, lessons: Lessons) -> _Pool:
-        """The most likely on the hulls first."""
-        chance = lessons.chances(self.seen)[1].round(6)
-        return self[np.argsort(-chance, kind="stable")]
+        """Those first that are worth most."""
+        return self[np.argsort(-lessons.worth(self.seen).round(6), kind="stable")]
 
 
 @dataclass
@@ -267,7 +266,7 @@ class Imagining(Proposer[Proposal]):
         """Rewards of free draws, the campaign's own: a chance in the place of what nobody has relaxed."""
         n = len(draws.rollout.compositions)
         stability, valid, known = np.zeros(n), np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
-        stability[draws.neutral] = np.mean(lessons.chances(draws.seen), axis=0)  # to be near, and on
+        stability[draws.neutral] = lessons.worth(draws.seen)
         valid[draws.neutral], known[draws.neutral] = True, draws.known
         counts = Counter(self.tried)
         scores: list[Scores] = []
