@@ -21,6 +21,7 @@ from anchor.cli.common import (
     selection,
 )
 from anchor.cli.help import App
+from anchor.cli.program import program
 from anchor.errors import InputError
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def list_entries(
         ),
     )  # fmt: skip
     if len(chosen) > n:
-        typer.echo(f"and {len(chosen) - n} more: -n {len(chosen)}, or anchor export catalogue")
+        typer.echo(f"and {len(chosen) - n} more: -n {len(chosen)}, or {program()} export catalogue")
 
 
 @app.command()

@@ -13,6 +13,7 @@ from anchor.cli.common import POTENTIAL_HELP, JsonFlag, Overwrite, Seed, command
 from anchor.cli.estimate import PlausibilityFile, SurrogateFile
 from anchor.cli.help import App
 from anchor.cli.policy_fit import fit
+from anchor.cli.program import program
 
 if TYPE_CHECKING:
     from anchor.screening.warm_start import Estimator, FindSettings
@@ -98,7 +99,7 @@ def warm_start(
         emit(card)
         return
     _show_descriptions({"before": run["start"], "after": run["end"]})
-    typer.echo(f"written to {out}; check it by relaxations: anchor policy check {out}")
+    typer.echo(f"written to {out}; check it by relaxations: {program()} policy check {out}")
 
 
 @app.command()
@@ -217,7 +218,7 @@ def save(
     if json:
         emit(card)
         return
-    print(f"written to {out}; start a search from it: anchor search --set policy.start_from={out}")
+    print(f"written to {out}; start a search from it: {program()} search --set policy.start_from={out}")
 
 
 def _estimator(

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from anchor.cli.common import JsonFlag, Overwrite, Seed, command_line, emit, print_table
+from anchor.cli.program import program
 
 
 def fit(
@@ -91,4 +92,4 @@ def fit(
         return
     print_table(["ranking", "value"], run["ranking"].items())
     print_table(["draws, no crystals", "value"], card["draws"].items())
-    typer.echo(f"written to {out}; look at it: anchor policy describe {out}")
+    typer.echo(f"written to {out}; look at it: {program()} policy describe {out}")

@@ -10,6 +10,7 @@ import typer
 
 from anchor.cli.common import JsonFlag, emit, print_table
 from anchor.cli.help import App
+from anchor.cli.program import program
 from anchor.cli.study_theory import covariance, decomposition, tilt
 from anchor.cli.where import NOWHERE, Where, works_somewhere
 
@@ -170,7 +171,8 @@ def table(
         typer.echo(note)
     if left := tables.unfinished(study, results):
         typer.echo(
-            f"{len(left)} of {len(study.made)} rows are not made yet: anchor study run {name} --scale {scale}"
+            f"{len(left)} of {len(study.made)} rows are not made yet: "
+            f"{program()} study run {name} --scale {scale}"
         )
 
 
