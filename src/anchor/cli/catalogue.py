@@ -118,7 +118,7 @@ def build(
         list[str], typer.Argument(help="Folders of campaigns; 'catalogue' or a .npz file: its entries join.")
     ],
     out: Annotated[Path, typer.Option(help="File to write, .npz; its card goes beside it.")],
-    most: Annotated[float, typer.Option(help="At most this far above the hull, eV/atom.")] = 0.1,
+    most: Annotated[float, typer.Option(help="At most so far above the hull, eV/atom.")] = 0.1,
     overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:

@@ -153,7 +153,9 @@ def _tell(error: AnchorError) -> None:
     as_json = "--json" in sys.argv
     try:
         if as_json:
-            print(json.dumps({"error": as_called(error.message), "hint": error.hint and as_called(error.hint)}))
+            print(
+                json.dumps({"error": as_called(error.message), "hint": error.hint and as_called(error.hint)})
+            )
         sys.stdout.flush()
     except OSError:  # it may be the very cause
         faults.silence_output()

@@ -40,7 +40,8 @@ def warm_start(
         int, typer.Option("-n", min=1, max=100_000_000, help="How many free rollouts.")
     ] = 100_000,
     start_from: Annotated[
-        str | None, typer.Option(help="Policy file or campaign to start from; default: untrained.")
+        str | None,
+        typer.Option(help="Start from these weights: policy file or campaign; default: untrained."),
     ] = None,
     caution: Annotated[float, typer.Option(min=0, help="Spreads added to the surrogate's energy.")] = 1.0,
     find_weight: Annotated[

@@ -24,7 +24,8 @@ def fit(
     ] = 0.2,
     steps: Annotated[int, typer.Option(min=1, help="Steps of training.")] = 1500,
     start_from: Annotated[
-        str | None, typer.Option(help="Policy file or campaign to start from; default: untrained.")
+        str | None,
+        typer.Option(help="Start from these weights: policy file or campaign; default: untrained."),
     ] = None,
     hidden: Annotated[int, typer.Option(min=1, help="Width of the policy's heads.")] = 256,
     embedding: Annotated[int, typer.Option(min=1, help="Size of the element embedding.")] = 32,

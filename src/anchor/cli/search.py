@@ -167,7 +167,10 @@ def resume(
         str | None, typer.Option(help="Database URL, if the ledger is not in the folder.")
     ] = None,
     accept_changes: Annotated[
-        bool, typer.Option(help="Go on although code, data or weights are not those it began with.")
+        bool,
+        typer.Option(
+            "--accept-changes", help="Go on although code, data or weights are not those it began with."
+        ),
     ] = False,
     where: Where = NOWHERE,
     json: JsonFlag = False,

@@ -85,7 +85,9 @@ class Environment:
         threads = config.run.threads or 1
         torch.set_num_threads(threads)
         reference = load_reference()
-        objectives = load_objectives(config, reference)  # what cannot work is refused before the rest is loaded
+        objectives = load_objectives(
+            config, reference
+        )  # what cannot work is refused before the rest is loaded
         potential = potential or load_potential(config.relax.potential, device=config.run.device)
         on_part(f"prior {config.prior.name}")
         prior = prior or load_configured_prior(config.prior, device=config.run.device)

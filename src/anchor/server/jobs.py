@@ -22,7 +22,9 @@ from anchor.config import load_config
 from anchor.errors import AnchorError, InputError, nearest
 from anchor.report.summary import SOURCES
 
-ANCHOR = (sys.executable, "-m", "anchor.cli.main")
+_HEARS_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+ANCHOR = (sys.executable, "-c", f"{_HEARS_CTRL_C}; from anchor.cli.main import run; run()")
+"""The program. Below a page in the background (`anchor serve &` in a script) Ctrl-C is ignored from birth."""
 UNTRAINED = ("random", "neutral")
 MOST_RUNNING = 2
 """Searches at once: each uses all cores, and a third only makes the others slower."""
