@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from pymatgen.core import Lattice, Structure
 
-from anchor.errors import AnchorError, InputError
 from anchor.config import Config, load_config
+from anchor.errors import AnchorError, InputError
 from anchor.reference.reference import load_reference
 from anchor.reward.objectives import BUILT_IN_OBJECTIVES, Objective, load_objective
 from anchor.search import environment
