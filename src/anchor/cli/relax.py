@@ -37,8 +37,8 @@ def relax(
     optimizer: Annotated[
         Literal["quasi-newton", "fire", "ase-bfgs", "ase-fire"],
         typer.Option(
-            help="Optimiser of the relaxation; the ase-… ones go one by one, exactly as ASE does (the paper's "
-            "way: ase-bfgs)."
+            help="Optimiser of the relaxation; the ase-… ones go one by one, exactly as ASE does "
+            "(the paper's way: ase-bfgs)."
         ),
     ] = "quasi-newton",
     symmetry: Annotated[

@@ -68,7 +68,7 @@ def load_objective(name: str) -> Objective:
     return checked
 
 
-def try_objective(name: str, objective: Objective, known: Sequence[Structure]) -> None:
+def try_objective(objective: Objective, known: Sequence[Structure]) -> None:
     """Call an objective once on known crystals, before a search spends time on others.
 
     Raises:

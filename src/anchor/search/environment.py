@@ -200,8 +200,8 @@ def load_objectives(config: Config, reference: Reference) -> list[Objective]:
     rows = np.flatnonzero(fits)
     rows = rows[np.argsort(reference.crystals.counts[rows], kind="stable")][:TRIED_ON]
     if len(rows):
-        for name, objective in zip(config.reward.objectives, objectives, strict=True):
-            try_objective(name, objective, reference.crystals[rows].to_structures())
+        for objective in objectives:
+            try_objective(objective, reference.crystals[rows].to_structures())
     return objectives
 
 
