@@ -158,6 +158,7 @@ def test_a_search_starts_stops_and_goes_on(view: object, served: Page) -> None:
     view.wait_for_selector(f"{said}:not(:has-text('{len(before)} of'))", timeout=600_000)
     view.click("button:has-text('Stop after this step')")
     view.wait_for_selector("#state:text-is('not running')", timeout=600_000)
+    assert served.app.state.shop.jobs.get("runs~mine").command[-4:] == ["--finds", "0", "--verify", "0"]
     after = [row["formula"] for row in ledger.rows(["formula"])]
     assert len(before) < len(after) < 5000
     assert after[: len(before)] == before
@@ -176,7 +177,7 @@ ONE_STEP = """() => {
 
 
 def test_campaigns_side_by_side(view: object, served: Page) -> None:
-    """Axes reach to the last structure, times have units, and two runs of one step do not hide one another."""
+    """Axes reach the last structure, times have units, two runs of one step do not hide one another."""
     view.goto(f"{served.base}/compare?key=runs~first&key=runs~second")
     view.wait_for_selector("#curve-msun svg")
     ticks = view.eval_on_selector_all(

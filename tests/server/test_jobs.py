@@ -73,6 +73,19 @@ def test_a_search_that_still_loads_can_be_stopped_below_a_page_in_the_background
     assert "interrupted" in job.status()["log"]
 
 
+def test_a_search_goes_on_as_it_was_wished(tmp_path: Path) -> None:
+    """Finds that were not wanted are not relaxed and attacked after Resume and Stop."""
+    running = jobs(tmp_path)
+    assert running.wishes("a") == []
+    wish = SearchRequest(name="a", structures=64, finds=0, verify=3)
+    for arguments in (wish.arguments(tmp_path / "a"), ["resume", "a", "--finds", "0", "--verify", "3"]):
+        job = running.start("a", arguments)
+        until(lambda job=job: "args" in job.status()["log"])
+        running.stop("a")
+        job.process.wait(30)
+        assert running.wishes("a") == ["--finds", "0", "--verify", "3"]
+
+
 def test_not_more_than_the_machine_bears(tmp_path: Path) -> None:
     running = jobs(tmp_path)
     started = [running.start(str(i), []) for i in range(MOST_RUNNING)]
