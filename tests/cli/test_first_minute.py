@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pymatgen.core import Lattice, Structure
 from typer.testing import CliRunner
 
 from anchor.cli.common import print_table
@@ -140,7 +141,8 @@ def test_modules_of_the_current_folder_are_found(tmp_path: Path, monkeypatch: py
     (tmp_path / "my_reward_of_a_test.py").write_text(code)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in ("", str(tmp_path))])
-    assert load_objective("my_reward_of_a_test:one")([]).tolist() == []
+    salt = Structure(Lattice.cubic(5.6), ["Na", "Cl"], [[0, 0, 0], [0.5, 0.5, 0.5]])
+    assert load_objective("my_reward_of_a_test:one")([salt]).tolist() == [1.0]
 
 
 def test_a_worker_says_nothing_when_it_is_interrupted() -> None:

@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 from pymatgen.core import Lattice, Structure
 
+from anchor.config import Config, load_config
 from anchor.errors import AnchorError, InputError
+from anchor.reference.reference import load_reference
 from anchor.reward.objectives import BUILT_IN_OBJECTIVES, Objective, load_objective
+from anchor.search import environment
+from anchor.search.environment import Environment, load_objectives
 
 IRON = Structure(Lattice.cubic(2.87), ["Fe", "Fe"], [[0, 0, 0], [0.5, 0.5, 0.5]])
 GOLD = Structure.from_spacegroup("Fm-3m", Lattice.cubic(4.08), ["Au"], [[0, 0, 0]])
@@ -70,3 +74,59 @@ def test_own_modules_that_cannot_be_used_are_named(
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(InputError, match=f"{module}:mine"):
         load_objective(f"{module}:mine")
+
+
+def configured(*more: str) -> Config:
+    own = ["reward.objectives=[mine]", "reward.alpha=[1, 4, 1, 1, 1]"]
+    return load_config(overrides=[*own, *more]).config
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda _: 1 / 0, "raised ZeroDivisionError"),
+        (lambda _: "x", "returned a str"),
+        (lambda _: 0.5, r"returned shape \(\)"),
+        (lambda _: [0.5], r"returned shape \(1,\) for 2"),  # with one crystal this would not show
+        (lambda s: [s_.density for s_ in s], r"returned \d"),
+    ],
+)
+def test_an_objective_is_refused_before_anything_is_relaxed(
+    monkeypatch: pytest.MonkeyPatch, function: Objective, words: str
+) -> None:
+    """Neither potential nor prior nor hull is loaded for that."""
+    monkeypatch.setitem(BUILT_IN_OBJECTIVES, "mine", function)
+
+    def loaded(*_: object, **__: object) -> None:
+        pytest.fail("something heavy was loaded")
+
+    for name in ("load_potential", "load_configured_prior", "load_campaign_hull"):
+        monkeypatch.setattr(environment, name, loaded)
+    with pytest.raises(InputError, match=f"objective 'mine' {words}.*tried on") as error:
+        Environment.load(configured())
+    assert "nothing was begun" in str(error.value)
+
+
+def test_an_objective_is_tried_within_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may take for granted what the search holds to: here sodium, and three elements."""
+    asked: list[Structure] = []
+
+    def per_sodium(structures: list[Structure]) -> list[float]:
+        asked.extend(structures)
+        return [min(1.0, 1 / s.composition["Na"]) for s in structures]
+
+    monkeypatch.setitem(BUILT_IN_OBJECTIVES, "mine", per_sodium)
+    reference = load_reference()
+    limits = ["action_space.must_contain=[Na]", "action_space.k=[3]", "action_space.exclude=[O]"]
+    (objective,) = load_objectives(configured(*limits), reference)
+    assert len(asked) == 2
+    for structure in asked:
+        symbols = {element.symbol for element in structure.composition}
+        assert "Na" in symbols
+        assert "O" not in symbols
+        assert len(symbols) == 3
+    assert objective([]).shape == (0,), "a group without a valid crystal is no question"
+    assert len(asked) == 2
+    nothing = ["action_space.elements=[Pm, Ac]", "action_space.k=[2]"]
+    assert load_objectives(configured(*nothing), reference)
+    assert len(asked) == 2, "nothing is known there, so nothing is tried"

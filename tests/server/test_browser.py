@@ -158,6 +158,41 @@ def test_a_search_starts_stops_and_goes_on(view: object, served: Page) -> None:
     view.wait_for_selector(f"{said}:not(:has-text('{len(before)} of'))", timeout=600_000)
     view.click("button:has-text('Stop after this step')")
     view.wait_for_selector("#state:text-is('not running')", timeout=600_000)
+    assert served.app.state.shop.jobs.get("runs~mine").command[-4:] == ["--finds", "0", "--verify", "0"]
     after = [row["formula"] for row in ledger.rows(["formula"])]
     assert len(before) < len(after) < 5000
     assert after[: len(before)] == before
+
+
+ONE_STEP = """() => {
+  const host = document.createElement('div')
+  document.querySelector('main, body').append(host)
+  const one = (name) => ({ name, structures: [8], value: [0.5], low: [0.3], high: [0.7], trials: [16] })
+  anchor.lineChart(host, { series: [one('a'), one('b')], xLabel: 'x', yLabel: 'y', percent: true, until: 16 })
+  return new Promise((done) => setTimeout(() => {
+    const places = [...host.querySelectorAll('circle')].map((c) => Number(c.getAttribute('cx')))
+    done([places, host.querySelector('svg').clientWidth])
+  }, 300))
+}"""
+
+
+def test_campaigns_side_by_side(view: object, served: Page) -> None:
+    """Axes reach the last structure, times have units, two runs of one step do not hide one another."""
+    view.goto(f"{served.base}/compare?key=runs~first&key=runs~second")
+    view.wait_for_selector("#curve-msun svg")
+    ticks = view.eval_on_selector_all(
+        "#curve-msun text:not(.axis)", "all => all.map((t) => t.textContent).filter((t) => !t.includes('%'))"
+    )
+    assert max(float(tick) for tick in ticks) >= 80  # of 96; the middle of the last window lies before that
+    time = view.locator("tr:has(td:text-is('time')) td >> nth=1").inner_text()
+    assert re.fullmatch(r"\d+ s|\d+ min|\d+\.\d h", time)
+    places, width = view.evaluate(ONE_STEP)
+    assert len(places) == 2
+    assert 6 < places[1] - places[0] < 10
+    assert max(places) < 0.7 * width, "eight of sixteen is the middle"
+
+
+def test_words_name_the_campaign(view: object, served: Page) -> None:
+    view.goto(f"{served.base}/campaign/runs~first")
+    view.wait_for_selector("#head .said")
+    assert "FOLDER" not in view.locator("#head").inner_text()

@@ -1,5 +1,6 @@
 """Searches as processes: arguments are a list, stopping is Ctrl-C, and limits are checked before."""
 
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -55,6 +56,34 @@ def test_a_search_gets_its_arguments_and_stops_by_ctrl_c(tmp_path: Path) -> None
     running.start("a", ["resume"])  # again, now that it has ended
     running.stop_all()
     assert running.asked == ["a"]
+
+
+def test_a_search_that_still_loads_can_be_stopped_below_a_page_in_the_background(tmp_path: Path) -> None:
+    """What a shell starts in the background ignores SIGINT, and so do its children: the stop was lost."""
+    running = Jobs(tmp_path / "logs", tmp_path)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        job = running.start("a", ["search", "-n", "100000", "--workers", "1", "--out", "run"])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    until(lambda: "loading reference" in job.status()["log"])
+    running.stop("a")
+    until(lambda: not job.running)
+    assert job.status()["code"] == 1
+    assert "interrupted" in job.status()["log"]
+
+
+def test_a_search_goes_on_as_it_was_wished(tmp_path: Path) -> None:
+    """Finds that were not wanted are not relaxed and attacked after Resume and Stop."""
+    running = jobs(tmp_path)
+    assert running.wishes("a") == []
+    wish = SearchRequest(name="a", structures=64, finds=0, verify=3)
+    for arguments in (wish.arguments(tmp_path / "a"), ["resume", "a", "--finds", "0", "--verify", "3"]):
+        job = running.start("a", arguments)
+        until(lambda job=job: "args" in job.status()["log"])
+        running.stop("a")
+        job.process.wait(30)
+        assert running.wishes("a") == ["--finds", "0", "--verify", "3"]
 
 
 def test_not_more_than_the_machine_bears(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import anchor
-from anchor.catalogue.catalogue import Catalogue, is_catalogue, open_catalogue
+from anchor.catalogue.catalogue import Catalogue, as_stored, is_catalogue, open_catalogue
 from anchor.config import Config
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
@@ -94,7 +94,7 @@ def build_catalogue(
         ],
         "most_ev_per_atom": most,
     }
-    return Catalogue(
+    made = Catalogue(
         crystals=Crystals.concatenate(decode_crystal(row["crystal"]) for row in rows),
         number=np.arange(1, len(rows) + 1),
         formulas=[row["formula"] for row in rows],
@@ -109,6 +109,7 @@ def build_catalogue(
         level=np.array([row["level"] or 0 for row in rows], dtype=np.int64),
         card=card,
     )
+    return as_stored(made)
 
 
 def entries_of(catalogue: Catalogue, hull: ScoringHull, potential: Potential) -> list[Row]:

@@ -204,6 +204,7 @@ class Catalogue:
 
 def save_catalogue(path: Path, catalogue: Catalogue) -> str:
     """Write a catalogue and, beside it, its card; returns the hash of its content."""
+    catalogue = as_stored(catalogue)
     crystals = catalogue.crystals
     arrays: dict[str, NDArray[Any]] = {
         "counts": crystals.counts.astype(np.uint8),
@@ -212,7 +213,7 @@ def save_catalogue(path: Path, catalogue: Catalogue) -> str:
         "lattice": crystals.lattice.astype(np.float32),
         "level": catalogue.level.astype(np.uint8),
         **{name: pack_strings(getattr(catalogue, name)) for name in TEXTS},
-        **{name: np.round(getattr(catalogue, name), DIGITS) for name in ENERGIES},
+        **{name: getattr(catalogue, name) for name in ENERGIES},
     }
     digest = content_hash(arrays)
     save_arrays(path, arrays)
@@ -225,6 +226,11 @@ TEXTS = ("formulas", "spacegroups", "why", "thin")
 DIGITS = 5
 """Of energies in the file, eV/atom: far below their errors, and the file stays small."""
 ENERGIES = ("above_hull", "above_oqmd", "above_mp", "above_with_finds", "formation_energy")
+
+
+def as_stored(catalogue: Catalogue) -> Catalogue:
+    """With energies as the file has them, so that counts before and after storing are the same."""
+    return replace(catalogue, **{name: np.round(getattr(catalogue, name), DIGITS) for name in ENERGIES})
 
 
 @cache

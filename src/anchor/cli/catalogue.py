@@ -21,6 +21,7 @@ from anchor.cli.common import (
     selection,
 )
 from anchor.cli.help import App
+from anchor.cli.program import program
 from anchor.errors import InputError
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def list_entries(
         ),
     )  # fmt: skip
     if len(chosen) > n:
-        typer.echo(f"and {len(chosen) - n} more: -n {len(chosen)}, or anchor export catalogue")
+        typer.echo(f"and {len(chosen) - n} more: -n {len(chosen)}, or {program()} export catalogue")
 
 
 @app.command()
@@ -117,7 +118,7 @@ def build(
         list[str], typer.Argument(help="Folders of campaigns; 'catalogue' or a .npz file: its entries join.")
     ],
     out: Annotated[Path, typer.Option(help="File to write, .npz; its card goes beside it.")],
-    most: Annotated[float, typer.Option(help="At most this far above the hull, eV/atom.")] = 0.1,
+    most: Annotated[float, typer.Option(help="At most so far above the hull, eV/atom.")] = 0.1,
     overwrite: Overwrite = False,
     json: JsonFlag = False,
 ) -> None:

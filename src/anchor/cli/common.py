@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from anchor.cli.program import as_called
+
 if TYPE_CHECKING:
     from anchor.selecting import Selection
 
@@ -107,14 +109,14 @@ def print_table(columns: list[str], rows: Iterable[Iterable[Any]], *, title: str
     if not sys.stdout.isatty():
         typer.echo("\t".join(columns))
         for row in rows:
-            typer.echo("\t".join(str(cell) for cell in row))
+            typer.echo("\t".join(as_called(str(cell)) for cell in row))
         return
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    texts = [[str(cell) for cell in row] for row in rows]
+    texts = [[as_called(str(cell)) for cell in row] for row in rows]
     shown = [i for i in range(len(columns)) if not texts or any(row[i] not in NOTHING for row in texts)]
     table = Table(title=title, box=SIMPLE_HEAD, title_justify="left", title_style="bold")
     table.padding, table.pad_edge = (0, 1, 0, 0), False

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from anchor.cli.common import JsonFlag, emit, print_table
+from anchor.cli.common import JsonFlag, Seed, emit, print_table
 from anchor.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 def compare(
     folders: Annotated[list[Path], typer.Argument(help="Folders of evaluations.")],
     format: Annotated[
-        Literal["table", "md", "latex", "csv", "json"], typer.Option("--as", help="What to print.")
+        Literal["table", "md", "latex", "csv"], typer.Option("--as", help="What to print.")
     ] = "table",
     paired: Annotated[
         bool,
         typer.Option("--paired", help="Differences to the first with bootstrap intervals, over equal rows."),
     ] = False,
     every_metric: Annotated[bool, typer.Option("--all", help="Every metric of the files.")] = False,
+    seed: Seed = 0,
     json: JsonFlag = False,
 ) -> None:
     """Show evaluations side by side.
@@ -42,10 +43,10 @@ def compare(
 
     evaluations = [FinishedEvaluation.load(folder) for folder in folders]
     if paired:
-        _paired(evaluations, json or format == "json")
+        _paired(evaluations, seed, json)
         return
     groups = group_and_rank(evaluations, every_metric=every_metric)
-    if json or format == "json":
+    if json:
         emit(render.document(groups))
     elif format == "md":
         typer.echo(render.markdown(groups), nl=False)
@@ -62,7 +63,7 @@ def compare(
         typer.echo(f"{render.LEGEND['table']}; ± is the standard deviation over seeds, then the count of N")
 
 
-def _paired(evaluations: list[FinishedEvaluation], json: bool) -> None:
+def _paired(evaluations: list[FinishedEvaluation], seed: int, json: bool) -> None:
     from dataclasses import asdict
 
     from anchor.evaluate.compare import paired_differences
@@ -71,7 +72,7 @@ def _paired(evaluations: list[FinishedEvaluation], json: bool) -> None:
     if len(evaluations) < 2:
         raise InputError("a pair needs two evaluations", "name at least two folders")
     first, *others = evaluations
-    found = {other.label: paired_differences(first, other) for other in others}
+    found = {other.label: paired_differences(first, other, seed=seed) for other in others}
     if json:
         pairs = [
             {"first": first.label, "second": label, "differences": {m: asdict(d) for m, d in one.items()}}

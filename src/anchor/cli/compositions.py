@@ -14,7 +14,7 @@ from anchor.errors import InputError, nearest
 
 app = App(help="Draw, check and count compositions.", no_args_is_help=True)
 
-PAPER_COUNTS = {2: "4.4e4", 3: "1.1e7", 4: "1.1e9"}
+PAPER_COUNTS = {2: 4.4e4, 3: 1.1e7, 4: 1.1e9}
 
 
 @app.command()
@@ -120,7 +120,14 @@ def count(json: JsonFlag = False) -> None:
     print_table(
         ["k", "actions", "neutral actions", "neutral formulas", "neutral formula units", "paper"],
         (
-            [k, s.actions, s.neutral_actions, s.neutral_formulas, s.neutral_formula_units, PAPER_COUNTS[k]]
+            [
+                k,
+                s.actions,
+                s.neutral_actions,
+                s.neutral_formulas,
+                s.neutral_formula_units,
+                f"{PAPER_COUNTS[k]:.1e}",
+            ]
             for k, s in sizes.items()
         ),
     )

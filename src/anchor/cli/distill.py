@@ -30,8 +30,10 @@ def distill(
             help="all that passed the gate (the paper), what lies low, or finds that passed anchor verify."
         ),
     ] = "all",
-    below: Annotated[float, typer.Option(help="low: at most so far above the hull, eV/atom.")] = 0.1,
-    size: Annotated[
+    most: Annotated[
+        float, typer.Option(help="At most so far above the hull, eV/atom; of --corpus low.")
+    ] = 0.1,
+    corpus_size: Annotated[
         int | None, typer.Option(min=1, help="Structures drawn; default: as many as the training split has.")
     ] = None,
     held_out: Annotated[
@@ -50,7 +52,8 @@ def distill(
     ] = 0,
     potential: Potential = "mattersim-1m",
     cell: Annotated[
-        bool, typer.Option("--cell/--fixed-cell", help="Relax the lattice of what is judged, or not.")
+        bool,
+        typer.Option("--cell/--fixed-cell", help="Relax the cell too, or positions only, of what is judged."),
     ] = True,
     max_steps: MaxSteps = 100,
     precision: Annotated[str, typer.Option(help="Of training: bf16 or fp32.")] = "bf16",
@@ -87,7 +90,7 @@ def distill(
     settings = Settings(
         prior,
         arms=tuple(part.strip() for part in arms.split(",") if part.strip()),
-        rules=Rules(corpus, held_out, below, size, seed),
+        rules=Rules(corpus, held_out, most, corpus_size, seed),
         render=render,
         steps=steps,
         learning_rate=learning_rate,

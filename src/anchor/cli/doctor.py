@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from anchor.cli.common import JsonFlag, emit, print_table
+from anchor.cli.program import as_called
 
 PACKAGES = (
     "torch", "torch-sim-atomistic", "pymatgen", "ase", "numpy", "scipy", "spglib", "smact",
@@ -60,7 +61,7 @@ def doctor(json: JsonFlag = False) -> None:
     if report["problems"]:
         typer.echo("problems:")
         for problem in report["problems"]:
-            typer.echo(f"  - {problem}")
+            typer.echo(as_called(f"  - {problem}"))
 
 
 def examine() -> dict[str, Any]:

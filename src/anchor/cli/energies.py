@@ -167,7 +167,7 @@ def calibrate(
     print_table(
         FIT_COLUMNS,
         (
-            [name, e["n"], *(f"{1000 * e[key]:.1f}" for key in ("median", "mean", "p90"))]
+            [name, e["n"], *(f"{1000 * e[key]:.2f}" for key in ("median", "mean", "p90"))]
             for name, e in rows.items()
         ),
         title=f"{potential} to {to}: held-out errors of formation energies",

@@ -49,7 +49,10 @@ def evaluate(
         ),
     ] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Sampling seeds; default 3, of files 1.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of every random draw; of several the first.")] = 0,
+    seed: Annotated[
+        int,
+        typer.Option(min=0, help="Seed of every random draw: same seed, same result. Of several the first."),
+    ] = 0,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the results; default evaluations/SOURCE-PROTOCOL.")
     ] = None,
@@ -91,7 +94,9 @@ def evaluate(
     ] = None,
     cell: Annotated[
         bool | None,
-        typer.Option("--cell/--fixed-cell", help="internal: relax the lattice too (default), or not."),
+        typer.Option(
+            "--cell/--fixed-cell", help="Relax the cell too (default), or positions only; internal."
+        ),
     ] = None,
     gate: Annotated[
         Literal["paper", "lemat"] | None, typer.Option(help="internal: validity gate; default paper.")
@@ -100,12 +105,13 @@ def evaluate(
     fmax: Annotated[float | None, typer.Option(help="Force at which a relaxation ends, eV/Å.")] = None,
     optimizer: Annotated[
         Literal["quasi-newton", "fire", "ase-bfgs", "ase-fire"] | None,
-        typer.Option(help="internal: optimiser of the relaxation; the paper's is ase-bfgs."),
+        typer.Option(help="Optimiser of the relaxation; internal; the paper's is ase-bfgs."),
     ] = None,
     hull: Annotated[
         str | None,
         typer.Option(
-            help="union, dft or potential, on the bundled reference; lemat: also lemat-bulk, mp-20."
+            help="Hull that counts: union, dft or potential, on the bundled reference; lemat: also "
+            "lemat-bulk, mp-20."
         ),
     ] = None,
     alex_mp: Annotated[
@@ -122,7 +128,8 @@ def evaluate(
     ] = False,
     where: Where = NOWHERE,
     threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads of each; they change the last digits. Default: one.")
+        int | None,
+        typer.Option(min=1, help="CPU threads of each process; they change the last digits. Default: one."),
     ] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda or mps.")] = None,
     json: JsonFlag = False,

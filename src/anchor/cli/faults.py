@@ -11,6 +11,7 @@ import os
 import sys
 import traceback
 
+from anchor.cli.program import as_called
 from anchor.errors import AnchorError
 from anchor.paths import BUNDLED
 
@@ -76,7 +77,7 @@ def _of_system(error: OSError) -> AnchorError:
 def report_bug() -> None:
     """Show the traceback of a bug of ours, and what to do with it."""
     traceback.print_exc()
-    print(REPORT, file=sys.stderr)
+    print(as_called(REPORT), file=sys.stderr)
 
 
 def silence_output() -> None:

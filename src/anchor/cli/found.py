@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from anchor.cli.common import print_table
+from anchor.cli.program import as_called
 
 if TYPE_CHECKING:
     from anchor.outcomes.tally import Tally
@@ -157,4 +158,5 @@ def _cell(name: str, value: Any) -> str:
 
 def _wrapped(text: str, *, first: str = "", rest: str = "") -> str:
     width = min(WIDEST, get_terminal_size().columns)
+    text = as_called(text)
     return textwrap.fill(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)

@@ -25,7 +25,10 @@ app = App(
 
 @app.command("list")
 def list_generators(json: JsonFlag = False) -> None:
-    """Generators that ship, and what their cards say."""
+    """Generators that ship, and what their cards say.
+
+    Example: anchor generator list
+    """
     from anchor.generators.generator import NAMES
     from anchor.models.registry import weights_file
     from anchor.reading import read_json
@@ -67,7 +70,7 @@ def train(
     size: Annotated[str, typer.Option(help="small (for a CPU) or published (for a GPU).")] = "small",
     start_from: Annotated[
         str | None,
-        typer.Option(help="Begin as these weights: kldm or crystalite, or a .safetensors file."),
+        typer.Option(help="Start from these weights: kldm or crystalite, or a .safetensors file."),
     ] = None,
     data: options.Data = None,
     learning_rate: options.Rate = None,

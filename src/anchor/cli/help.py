@@ -11,6 +11,8 @@ from typing import Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from anchor.cli.program import as_called, program
+
 WIDEST = 100
 """Columns that a line takes at most: longer ones are hard to read."""
 NAMES = 24
@@ -49,13 +51,13 @@ def page(command: Any, ctx: Any, more: dict[str, Sequence[tuple[str, str]]] | No
     """The help of a command: usage, what it does, arguments, options by section, and further sections."""
     width = columns()
     pieces = " ".join(["[OPTIONS]", *_arguments(command)]) if not more else "COMMAND [OPTIONS]"
-    parts = [f"Usage: {ctx.command_path} {pieces}", words(command.help or "", width)]
+    parts = [f"Usage: {ctx.command_path} {pieces}", words(as_called(command.help or ""), width)]
     sections: dict[str, list[tuple[str, str]]] = {}
     for parameter in command.get_params(ctx):
         record = parameter.get_help_record(ctx)
         if record is not None:
             title = "Arguments" if parameter.param_type_name == "argument" else _section(parameter)
-            sections.setdefault(title, []).append(record)
+            sections.setdefault(title, []).append((record[0], as_called(record[1])))
     for title, rows in {**sections, **(more or {})}.items():
         parts.append("\n".join([f"{title}:", *two_columns(rows, width)]))
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -125,7 +127,7 @@ class Front(HelpGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 — typer hands it over
         width = columns()
-        begin = list(self.first.values())
+        begin = [(as_called(example), text) for example, text in self.first.values()]
         rest = [(n, c) for n, c in _shown(self) if n not in self.first]
         ours = [n for n, c in rest if c.rich_help_panel == MAINTAINERS]
         others = [(n, _short(_first_sentence(c), width - 17)) for n, c in rest if n not in ours]
@@ -137,7 +139,7 @@ class Front(HelpGroup):
             "",
             *(f"  {name:<13} {text}" for name, text in others),
             "",
-            f"More: anchor COMMAND --help. For maintainers: {', '.join(ours)}.",
+            f"More: {program()} COMMAND --help. For maintainers: {', '.join(ours)}.",
         ]
         formatter.write("\n".join(lines) + "\n")
 

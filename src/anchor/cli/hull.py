@@ -47,7 +47,7 @@ def hull(
     ] = "union",
     alex_mp: Annotated[
         Path | None,
-        typer.Option(help="Use MatterGen's Alex-MP reference file with MP2020 corrections instead."),
+        typer.Option(help="MatterGen's Alex-MP reference file, with MP2020 corrections, instead."),
     ] = None,
     max_steps: MaxSteps = 400,
     fmax: Fmax = 0.02,

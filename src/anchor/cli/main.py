@@ -43,6 +43,7 @@ try:
         verify,
     )
     from anchor.cli.help import MAINTAINERS, App, Front
+    from anchor.cli.program import as_called
     from anchor.errors import AnchorError, InputError, Notice
 except KeyboardInterrupt:  # Ctrl-C in the first moment
     sys.exit("interrupted")
@@ -116,7 +117,7 @@ _usual = warnings.showwarning
 
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
     if issubclass(category, Notice):
-        print(f"note: {message}", file=sys.stderr)
+        print(as_called(f"note: {message}"), file=sys.stderr)
     else:
         _usual(message, category, *place, **more)
 
@@ -152,13 +153,15 @@ def _tell(error: AnchorError) -> None:
     as_json = "--json" in sys.argv
     try:
         if as_json:
-            print(json.dumps({"error": error.message, "hint": error.hint}))
+            print(
+                json.dumps({"error": as_called(error.message), "hint": error.hint and as_called(error.hint)})
+            )
         sys.stdout.flush()
     except OSError:  # it may be the very cause
         faults.silence_output()
         as_json = False
     if not as_json:
-        print(f"error: {error}", file=sys.stderr)
+        print(as_called(f"error: {error}"), file=sys.stderr)
 
 
 if __name__ == "__main__":

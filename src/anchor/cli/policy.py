@@ -13,6 +13,7 @@ from anchor.cli.common import POTENTIAL_HELP, JsonFlag, Overwrite, Seed, command
 from anchor.cli.estimate import PlausibilityFile, SurrogateFile
 from anchor.cli.help import App
 from anchor.cli.policy_fit import fit
+from anchor.cli.program import program
 
 if TYPE_CHECKING:
     from anchor.screening.warm_start import Estimator, FindSettings
@@ -39,7 +40,8 @@ def warm_start(
         int, typer.Option("-n", min=1, max=100_000_000, help="How many free rollouts.")
     ] = 100_000,
     start_from: Annotated[
-        str | None, typer.Option(help="Policy file or campaign to start from; default: untrained.")
+        str | None,
+        typer.Option(help="Start from these weights: policy file or campaign; default: untrained."),
     ] = None,
     caution: Annotated[float, typer.Option(min=0, help="Spreads added to the surrogate's energy.")] = 1.0,
     find_weight: Annotated[
@@ -98,7 +100,7 @@ def warm_start(
         emit(card)
         return
     _show_descriptions({"before": run["start"], "after": run["end"]})
-    typer.echo(f"written to {out}; check it by relaxations: anchor policy check {out}")
+    typer.echo(f"written to {out}; check it by relaxations: {program()} policy check {out}")
 
 
 @app.command()
@@ -217,7 +219,7 @@ def save(
     if json:
         emit(card)
         return
-    print(f"written to {out}; start a search from it: anchor search --set policy.start_from={out}")
+    print(f"written to {out}; start a search from it: {program()} search --set policy.start_from={out}")
 
 
 def _estimator(

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from anchor.cli.common import JsonFlag, Overwrite, Seed, command_line, emit, print_table
+from anchor.cli.program import program
 
 
 def fit(
@@ -23,7 +24,8 @@ def fit(
     ] = 0.2,
     steps: Annotated[int, typer.Option(min=1, help="Steps of training.")] = 1500,
     start_from: Annotated[
-        str | None, typer.Option(help="Policy file or campaign to start from; default: untrained.")
+        str | None,
+        typer.Option(help="Start from these weights: policy file or campaign; default: untrained."),
     ] = None,
     hidden: Annotated[int, typer.Option(min=1, help="Width of the policy's heads.")] = 256,
     embedding: Annotated[int, typer.Option(min=1, help="Size of the element embedding.")] = 32,
@@ -91,4 +93,4 @@ def fit(
         return
     print_table(["ranking", "value"], run["ranking"].items())
     print_table(["draws, no crystals", "value"], card["draws"].items())
-    typer.echo(f"written to {out}; look at it: anchor policy describe {out}")
+    typer.echo(f"written to {out}; look at it: {program()} policy describe {out}")

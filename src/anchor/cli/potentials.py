@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from anchor.cli.common import Device, JsonFlag, emit, print_table
+from anchor.cli.common import Device, JsonFlag, Seed, emit, print_table
 from anchor.cli.help import App
 
 app = App(help="List, fetch and check interatomic potentials.", no_args_is_help=True)
@@ -97,6 +97,7 @@ def check(
     dtype: Annotated[
         str, typer.Option(help="Of the network; double precision measures slopes finely.")
     ] = "float64",
+    seed: Seed = 0,
     json: JsonFlag = False,
 ) -> None:
     """Energies, forces and stresses against exact identities and finite differences on small crystals.
@@ -109,7 +110,7 @@ def check(
     from anchor.potentials.registry import load_potential
 
     potential = load_potential(name, device=device, dtype=dtype)
-    checks = check_potential(potential)
+    checks = check_potential(potential, seed=seed)
     if json:
         hash_ = potential.checkpoint_hash
         emit(

@@ -23,6 +23,7 @@ from anchor.cli.common import (
     say,
 )
 from anchor.cli.help import App
+from anchor.cli.program import program
 from anchor.outcomes.columns import ABOVE
 
 if TYPE_CHECKING:
@@ -318,7 +319,7 @@ def save(
     if json:
         emit({"weights": str(out)})
         return
-    typer.echo(f"written to {out}; judge it: anchor prior test --prior {out}")
+    typer.echo(f"written to {out}; judge it: {program()} prior test --prior {out}")
 
 
 @app.command("list")

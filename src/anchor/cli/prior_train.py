@@ -24,7 +24,7 @@ Data = Annotated[
 Rate = Annotated[float | None, typer.Option("--learning-rate", min=0.0, help="Largest learning rate.")]
 BatchSize = Annotated[int | None, typer.Option(min=1, help="Crystals per step.")]
 Schedule = Annotated[str | None, typer.Option(help="constant or cosine (needs --steps).")]
-Precision = Annotated[str, typer.Option(help="bf16 or fp32.")]
+Precision = Annotated[str, typer.Option(help="Of training: bf16 or fp32.")]
 MaxAtoms = Annotated[
     int, typer.Option(min=1, max=20, help="Most atoms per cell: larger crystals are left out.")
 ]
@@ -53,7 +53,7 @@ def train(
     start_from: Annotated[
         str | None,
         typer.Option(
-            help="Take over what the network of this .safetensors file has in common (omatg, kldm)."
+            help="Start from these weights (.safetensors file): what both networks share (omatg, kldm)."
         ),
     ] = None,
     test: Test = 200,

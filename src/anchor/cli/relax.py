@@ -36,7 +36,10 @@ def relax(
     format: InputFormat = None,
     optimizer: Annotated[
         Literal["quasi-newton", "fire", "ase-bfgs", "ase-fire"],
-        typer.Option(help="The ase-… ones go one by one, exactly as ASE does (the paper's way: ase-bfgs)."),
+        typer.Option(
+            help="Optimiser of the relaxation; the ase-… ones go one by one, exactly as ASE does "
+            "(the paper's way: ase-bfgs)."
+        ),
     ] = "quasi-newton",
     symmetry: Annotated[
         bool,

@@ -20,6 +20,7 @@ from anchor.cli.common import (
     emit,
     print_table,
 )
+from anchor.cli.program import program
 from anchor.cli.where import NOWHERE, Where, works_somewhere
 from anchor.errors import AnchorError, InputError
 
@@ -167,7 +168,10 @@ def resume(
         str | None, typer.Option(help="Database URL, if the ledger is not in the folder.")
     ] = None,
     accept_changes: Annotated[
-        bool, typer.Option(help="Go on although code, data or weights are not those it began with.")
+        bool,
+        typer.Option(
+            "--accept-changes", help="Go on although code, data or weights are not those it began with."
+        ),
     ] = False,
     where: Where = NOWHERE,
     json: JsonFlag = False,
@@ -274,7 +278,7 @@ def _run(
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    again = f"anchor resume {folder}" + (f" --ledger {ledger}" if ledger else "")
+    again = f"{program()} resume {folder}" + (f" --ledger {ledger}" if ledger else "")
     if campaign.structures < budget:
         _say(f"stopped after {campaign.structures} of {budget} structures; go on with: {again}", json)
         if finds:
@@ -303,13 +307,12 @@ def _run(
     typer.echo(f"\nreport {folder / 'report.html'}, CIF files in {folder / 'finds'}")
     goal = budget if campaign.structures < budget else 2 * tally.proposed
     place = ledger or folder
-    steps = (
-        [f"anchor sample {place} -n 100"] if campaign.config.policy.source in ("policy", "imagined") else []
-    )
+    learned = campaign.config.policy.source in ("policy", "imagined")
+    steps = [f"{program()} sample {place} -n 100"] if learned else []
     steps.append(f"{again} -n {goal}")
     if found.finds:
-        steps.append(f"anchor verify {place} --level 5")
-        steps.append(f"anchor export {place} --out {folder / 'finds.extxyz'}")
+        steps.append(f"{program()} verify {place} --level 5")
+        steps.append(f"{program()} export {place} --out {folder / 'finds.extxyz'}")
     typer.echo("\n".join(["", "next:", *(f"  {step}" for step in steps)]))
 
 

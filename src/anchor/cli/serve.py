@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from anchor.cli.program import as_called
 from anchor.errors import InputError
 
 NEEDED = ("fastapi", "uvicorn", "optimade", "mongomock")
@@ -39,4 +40,4 @@ def serve(
     typer.echo("starting …", err=True)
     from anchor.server.run import serve as run
 
-    run(folder, port=port, open_browser=open_, say=lambda text: typer.echo(text))
+    run(folder, port=port, open_browser=open_, say=lambda text: typer.echo(as_called(text)))

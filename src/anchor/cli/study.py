@@ -10,6 +10,7 @@ import typer
 
 from anchor.cli.common import JsonFlag, emit, print_table
 from anchor.cli.help import App
+from anchor.cli.program import program
 from anchor.cli.study_theory import covariance, decomposition, tilt
 from anchor.cli.where import NOWHERE, Where, works_somewhere
 
@@ -101,7 +102,7 @@ def run(
     run_study(study, results, where=Workplace(**where), at_a_time=at_a_time, say=tell)
     for path in draw_figures(study, results):
         tell(f"written: {path}")
-    table(name, scale, out, n, only, "json" if json else "table")
+    table(name, scale, out, n, only, json=json)
 
 
 @app.command()
@@ -137,8 +138,9 @@ def table(
     n: Size = None,
     only: Only = "",
     format: Annotated[
-        Literal["table", "md", "latex", "csv", "json"], typer.Option("--as", help="What to print.")
+        Literal["table", "md", "latex", "csv"], typer.Option("--as", help="What to print.")
     ] = "table",
+    json: JsonFlag = False,
 ) -> None:
     """The table of a study as far as it is made, with the paper's numbers and both budgets.
 
@@ -149,7 +151,7 @@ def table(
 
     study, results = find_study(name).only(only), _results(scale, out, n)
     made = tables.make_table(study, results)
-    if format == "json":
+    if json:
         emit(
             {
                 "study": name,
@@ -170,7 +172,8 @@ def table(
         typer.echo(note)
     if left := tables.unfinished(study, results):
         typer.echo(
-            f"{len(left)} of {len(study.made)} rows are not made yet: anchor study run {name} --scale {scale}"
+            f"{len(left)} of {len(study.made)} rows are not made yet: "
+            f"{program()} study run {name} --scale {scale}"
         )
 
 

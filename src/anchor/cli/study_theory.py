@@ -72,6 +72,7 @@ def decomposition(
     criterion: Annotated[
         Literal["msun", "sun", "metastable", "stable", "valid"], typer.Option(help="What counts as success.")
     ] = "msun",
+    seed: Seed = 0,
     json: JsonFlag = False,
 ) -> None:
     """Successes of a generator, of its compositions with a prior, and of a policy with that prior.
@@ -82,7 +83,7 @@ def decomposition(
     from anchor.studies.decomposition import decompose
 
     found = decompose(
-        *(FinishedEvaluation.load(path) for path in (dng, dng_csp, search)), criterion=criterion
+        *(FinishedEvaluation.load(path) for path in (dng, dng_csp, search)), criterion=criterion, seed=seed
     )
     if json:
         emit(found)

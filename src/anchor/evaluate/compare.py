@@ -97,8 +97,13 @@ def _ranked(metric: Metric, cells: list[Cell]) -> list[Cell]:
     ]
 
 
-def paired_differences(first: FinishedEvaluation, second: FinishedEvaluation) -> dict[str, Difference]:
+def paired_differences(
+    first: FinishedEvaluation, second: FinishedEvaluation, *, seed: int = 0
+) -> dict[str, Difference]:
     """First − second of every metric that is a column of the table, over pairs of the same composition.
+
+    Args:
+        seed: Of the bootstrap.
 
     Raises:
         InputError: Footers differ, or the rows are not pairs: other seeds, numbers or compositions.
@@ -118,9 +123,9 @@ def paired_differences(first: FinishedEvaluation, second: FinishedEvaluation) ->
         )
     unlike = [place for place in one if one[place]["cell"] != other[place]["cell"]]
     if unlike:
-        seed, index = unlike[0]
+        sampling, index = unlike[0]
         raise InputError(
-            f"{len(unlike)} of {len(one)} rows are of different compositions, first: seed {seed}, "
+            f"{len(unlike)} of {len(one)} rows are of different compositions, first: seed {sampling}, "
             f"{index}: {one[unlike[0]]['cell']} and {other[unlike[0]]['cell']}",
             "pairs need the same composition source: only the prior may differ",
         )
@@ -133,7 +138,7 @@ def paired_differences(first: FinishedEvaluation, second: FinishedEvaluation) ->
             if (a := one[place].get(column)) is not None and (b := other[place].get(column)) is not None
         ]
         if pairs and len(pairs) == len(one):  # a mean over some rows only would compare different sets
-            found[metric.name] = paired_difference(*zip(*pairs, strict=True))
+            found[metric.name] = paired_difference(*zip(*pairs, strict=True), seed=seed)
     return found
 
 

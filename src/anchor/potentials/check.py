@@ -62,8 +62,8 @@ PRECISION = {
 }
 
 
-def check_crystals() -> list[Atoms]:
-    """A salt, a semiconductor, a metal and an oxide, displaced and strained a little, always the same way."""
+def check_crystals(seed: int = 0) -> list[Atoms]:
+    """A salt, a semiconductor, a metal and an oxide, displaced and strained a little; one way for a seed."""
     oxide = Atoms(
         "Ti2O4",
         scaled_positions=[
@@ -83,16 +83,18 @@ def check_crystals() -> list[Atoms]:
         bulk("Cu", "fcc", a=3.61),
         oxide,
     ]
-    rng = generator(0, "potentials", "check")
+    rng = generator(seed, "potentials", "check")
     for atoms in crystals:
         atoms.positions += rng.normal(0.0, 0.05, atoms.positions.shape)
         atoms.set_cell(atoms.cell.array @ (np.eye(3) + rng.normal(0.0, 0.01, (3, 3))), scale_atoms=True)
     return crystals
 
 
-def check_potential(potential: Potential, crystals: list[Atoms] | None = None) -> list[Check]:
+def check_potential(
+    potential: Potential, crystals: list[Atoms] | None = None, *, seed: int = 0
+) -> list[Check]:
     """Check a potential on small crystals (its own four by default); those it does not cover are left out."""
-    given = Crystals.from_atoms(check_crystals() if crystals is None else crystals)
+    given = Crystals.from_atoms(check_crystals(seed) if crystals is None else crystals)
     batch = given[potential.supports(given)]
     whole = potential.evaluate(batch)
     offsets = batch.offsets
@@ -101,7 +103,7 @@ def check_potential(potential: Potential, crystals: list[Atoms] | None = None) -
     checks = []
     for k, atoms in enumerate(batch.to_atoms()):
         n = len(atoms)
-        rng = generator(0, "potentials", "slopes", k)
+        rng = generator(seed, "potentials", "slopes", k)
         direction = rng.normal(size=(n, 3))
         direction /= np.linalg.norm(direction)
         strain = rng.normal(size=(3, 3))

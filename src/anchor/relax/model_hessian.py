@@ -7,7 +7,7 @@ a small part of it across. A stretched bond vector d changes by δr_j − δr_i 
 give the cell's stiffness and its coupling to the atoms.
 
 The numbers were fitted to finite-difference Hessians of MatterSim-1M on relaxed crystals and then tuned for
-the number of evaluations (docs/relaxation.md).
+the number of evaluations (docs/journal/relaxation.md).
 """
 
 from __future__ import annotations

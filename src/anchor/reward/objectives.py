@@ -61,9 +61,28 @@ def load_objective(name: str) -> Objective:
         raise InputError(f"objective '{name}' is a {type(function).__name__}, not a function")
 
     def checked(structures: Sequence[Structure]) -> NDArray[np.float64]:
+        if not structures:  # a group without a valid crystal asks nothing
+            return np.empty(0)
         return _check(name, _call(name, function, structures), len(structures))
 
     return checked
+
+
+def try_objective(objective: Objective, known: Sequence[Structure]) -> None:
+    """Call an objective once on known crystals, before a search spends time on others.
+
+    Raises:
+        InputError: It raises, or does not return one number in [0, 1] for each; the message says which.
+    """
+    try:
+        objective(known)
+    except AnchorError as error:
+        what = " and ".join(structure.composition.reduced_formula for structure in known)
+        raise InputError(
+            f"{error.message}, tried on {what}",
+            "nothing was begun; mend it: it takes a list of pymatgen structures and returns one number in "
+            "[0, 1] for each",
+        ) from error
 
 
 def _entry_point(name: str) -> Callable[[Sequence[Structure]], ArrayLike] | None:

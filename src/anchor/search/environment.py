@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import metadata as packages
 from typing import Any, TypeGuard
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 import anchor
-from anchor.chemistry.elements import VOCABULARY
+from anchor.chemistry.elements import SYMBOLS, VOCABULARY
 from anchor.config import Config
 from anchor.config import Prior as PriorSettings
 from anchor.crystals.rdf import N_BINS, R_MAX
@@ -34,7 +34,7 @@ from anchor.priors.learned import LearnedPrior, set_noise
 from anchor.reference.index import RdfIndex
 from anchor.reference.reference import Reference, load_reference
 from anchor.relax.parallel import Relaxer
-from anchor.reward.objectives import load_objective
+from anchor.reward.objectives import Objective, load_objective, try_objective
 from anchor.reward.score import GroupScorer
 from anchor.search.identity import code_hash
 from anchor.search.realise import Realiser
@@ -85,6 +85,9 @@ class Environment:
         threads = config.run.threads or 1
         torch.set_num_threads(threads)
         reference = load_reference()
+        objectives = load_objectives(
+            config, reference
+        )  # what cannot work is refused before the rest is loaded
         potential = potential or load_potential(config.relax.potential, device=config.run.device)
         on_part(f"prior {config.prior.name}")
         prior = prior or load_configured_prior(config.prior, device=config.run.device)
@@ -100,7 +103,7 @@ class Environment:
         relaxer = Relaxer(potential, executor=executor)
         judge = Judge(relaxer, hull, Relaxing(**settings), checks, load_second(config, relaxer))
         realiser = Realiser(prior, judge, hull.elements, config)
-        scorer = make_scorer(config, reference, checks)
+        scorer = make_scorer(config, reference, checks, objectives)
         return cls(reference, prior, judge, hull, realiser, scorer, limits, threads)
 
     def identity(self) -> dict[str, Any]:
@@ -177,8 +180,35 @@ def load_campaign_hull(config: Config, potential: Potential) -> SearchHull:
     return load_hull(potential, config.hull.kind)
 
 
-def make_scorer(config: Config, reference: Reference, checks: Checks) -> GroupScorer:
-    """The reward of a config on a reference."""
+TRIED_ON = 2
+"""Known crystals on which an own objective is tried: with one, an answer of fixed length would not show."""
+
+
+def load_objectives(config: Config, reference: Reference) -> list[Objective]:
+    """The own objectives of a config, each tried on the smallest known crystals within the limits.
+
+    Where the reference has none within the limits, nothing is tried: the objective may know what is in them.
+    """
+    objectives = [load_objective(name) for name in config.reward.objectives]
+    if not objectives:
+        return []
+    space = config.action_space
+    amounts = reference.crystals.compositions.amounts > 0  # [n, 119]
+    allowed = np.isin(SYMBOLS, space.elements or VOCABULARY) & ~np.isin(SYMBOLS, space.exclude)
+    fits = ~amounts[:, ~allowed].any(axis=1) & np.isin(amounts.sum(axis=1), space.k)
+    fits &= amounts[:, np.isin(SYMBOLS, space.must_contain)].all(axis=1)
+    rows = np.flatnonzero(fits)
+    rows = rows[np.argsort(reference.crystals.counts[rows], kind="stable")][:TRIED_ON]
+    if len(rows):
+        for objective in objectives:
+            try_objective(objective, reference.crystals[rows].to_structures())
+    return objectives
+
+
+def make_scorer(
+    config: Config, reference: Reference, checks: Checks, objectives: Sequence[Objective] = ()
+) -> GroupScorer:
+    """The reward of a config on a reference, with its own objectives as `load_objectives` gives them."""
     novelty = config.novelty
     flags = None
     if novelty.mode in ("binary", "creativity"):
@@ -193,6 +223,6 @@ def make_scorer(config: Config, reference: Reference, checks: Checks) -> GroupSc
         struct_bandwidth=config.reward.struct_bandwidth or index.struct_bandwidth,
         novelty=novelty,
         settings=config.reward,
-        objectives=[load_objective(name) for name in config.reward.objectives],
+        objectives=objectives,
         flags=flags,
     )

@@ -297,7 +297,7 @@ def make_router(shop: Workshop) -> APIRouter:
         if is_running(place.path):
             raise AnchorError("this search runs already", "wait for it, or stop it")
         more = [] if structures is None else ["-n", str(structures)]
-        shop.jobs.start(key, ["resume", str(place.path), *more])
+        shop.jobs.start(key, ["resume", str(place.path), *shop.jobs.wishes(key), *more])
         return Started(key=key, state="running")
 
     return router

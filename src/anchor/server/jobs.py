@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -22,7 +23,11 @@ from anchor.config import load_config
 from anchor.errors import AnchorError, InputError, nearest
 from anchor.report.summary import SOURCES
 
-ANCHOR = (sys.executable, "-m", "anchor.cli.main")
+WISHES = ("--finds", "--verify")
+"""Options of a search that no configuration keeps."""
+_HEARS_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+ANCHOR = (sys.executable, "-c", f"{_HEARS_CTRL_C}; from anchor.cli.main import run; run()")
+"""The program. Below a page in the background (`anchor serve &` in a script) Ctrl-C is ignored from birth."""
 UNTRAINED = ("random", "neutral")
 MOST_RUNNING = 2
 """Searches at once: each uses all cores, and a third only makes the others slower."""
@@ -161,6 +166,11 @@ class Jobs:
 
     def keys(self) -> list[str]:
         return list(self._jobs)
+
+    def wishes(self, key: str) -> list[str]:
+        """What was asked for when this page last started a campaign, and holds when it goes on."""
+        command = [] if (job := self.get(key)) is None else job.command
+        return [part for pair in pairwise(command) if pair[0] in WISHES for part in pair]
 
     def start(self, key: str, arguments: list[str]) -> Job:
         """Run `anchor` with these arguments for a campaign.

@@ -32,11 +32,13 @@ def decompose(
     search: FinishedEvaluation,
     *,
     criterion: str = "msun",
+    seed: int = 0,
 ) -> dict[str, Any]:
     """Shares of the three, and differences of neighbours.
 
     Args:
         criterion: Column of the evaluations: msun, sun, metastable, stable, valid.
+        seed: Of the bootstraps.
 
     Raises:
         InputError: They were judged in different ways, or lack the criterion.
@@ -67,9 +69,9 @@ def decompose(
         )
     paired = [row["cell"] for row in rows[0]] == [row["cell"] for row in rows[1]]
     structures = (
-        asdict(paired_difference(flags[1].astype(float).tolist(), flags[0].astype(float).tolist()))
+        asdict(paired_difference(flags[1].astype(float).tolist(), flags[0].astype(float).tolist(), seed=seed))
         if paired
-        else difference_of_shares(flags[1], flags[0])
+        else difference_of_shares(flags[1], flags[0], seed=seed)
     )
     return {
         "criterion": criterion,
@@ -78,14 +80,16 @@ def decompose(
         "compositions": {
             "of": "(π − p₀) s_CSP",
             "paired": False,
-            **difference_of_shares(flags[2], flags[1]),
+            **difference_of_shares(flags[2], flags[1], seed=seed),
         },
     }
 
 
-def difference_of_shares(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> dict[str, float]:
+def difference_of_shares(
+    first: NDArray[np.bool_], second: NDArray[np.bool_], *, seed: int = 0
+) -> dict[str, float]:
     """First − second of two independent samples with its 95 % bootstrap interval."""
-    rng = generator(0, "decomposition")
+    rng = generator(seed, "decomposition")
     drawn = [rng.binomial(len(hits), hits.mean(), size=DRAWS) / len(hits) for hits in (first, second)]
     low, high = np.quantile(drawn[0] - drawn[1], [0.025, 0.975])
     return {"value": float(first.mean() - second.mean()), "low": float(low), "high": float(high)}

@@ -70,7 +70,7 @@
             entry.above_with_finds === undefined ? '' : row('… with all finds on it', A.energy(entry.above_with_finds), ' eV/atom'),
             entry.formation === undefined ? '' : row('Formation', A.energy(entry.formation), ' eV/atom'),
             row('Atoms in the cell', String(entry.atoms)),
-            entry.percentile ? row('Depth', `deeper than ${entry.percentile} % of known compounds of its kind`) : '',
+            entry.percentile ? row('Depth', `deeper than ${(Math.floor(10 * entry.percentile) / 10).toFixed(1)} % of known compounds of its kind`) : '',
             entry.known_in && entry.novelty !== undefined ? row('Novelty', `${entry.novelty} against known crystals of its formula`) : '',
             entry.phases_known ? row('Known in its system', entry.phases_known) : '',
             entry.known_in ? row('Formula known in', entry.known_in, known === true ? ', in this space group' : known === false ? ', in another space group' : '') : '',

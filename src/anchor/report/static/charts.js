@@ -4,6 +4,7 @@
   const A = window.anchor
   const COLORS = ['var(--c1)', 'var(--c2)', 'var(--c3)', 'var(--c4)', 'var(--c5)', 'var(--c6)']
   const NARROW = 480 // px: fewer ticks below
+  const ASIDE = 8 // px between single points at one place
 
   // About n round numbers that cover low…high.
   function ticks(low, high, n) {
@@ -77,8 +78,11 @@
         const y = f.py(target * scale)
         f.svg.append(A.svg('line', { x1: f.left, x2: width - f.right, y1: y, y2: y, class: 'target' }))
       }
+      // points that stand for a whole run each would hide one another
+      const single = series.length > 1 && series.every((one) => one.structures.length === 1)
       series.forEach((one, i) => {
         if (hidden.has(i)) return
+        const px = (x) => f.px(x) + (single ? ASIDE * (i - (series.length - 1) / 2) : 0)
         const points = one.structures.map((x, k) => [x, one.value[k], one.low?.[k], one.high?.[k]]).filter((p) => p[1] !== null)
         const band = points.filter((p) => p[2] !== null && p[2] !== undefined && p[3] !== null)
         if (band.length > 1) {
@@ -86,7 +90,7 @@
           f.svg.append(A.svg('polygon', { points: path.join(' '), fill: COLORS[i % 6], class: 'band' }))
         } else if (band.length === 1) {
           const [x, , a, b] = band[0]
-          f.svg.append(A.svg('line', { x1: f.px(x), x2: f.px(x), y1: f.py(a * scale), y2: f.py(b * scale), stroke: COLORS[i % 6], class: 'whisker' }))
+          f.svg.append(A.svg('line', { x1: px(x), x2: px(x), y1: f.py(a * scale), y2: f.py(b * scale), stroke: COLORS[i % 6], class: 'whisker' }))
         }
         const line = []
         points.forEach((p, k) => {
@@ -95,7 +99,7 @@
         })
         f.svg.append(A.svg('polyline', { points: line.join(' '), stroke: COLORS[i % 6], class: 'curve' }))
         if (points.length <= 40)
-          for (const p of points) f.svg.append(A.svg('circle', { cx: f.px(p[0]), cy: f.py(p[1] * scale), r: 2.5, fill: COLORS[i % 6] }))
+          for (const p of points) f.svg.append(A.svg('circle', { cx: px(p[0]), cy: f.py(p[1] * scale), r: 2.5, fill: COLORS[i % 6] }))
       })
       const guide = A.svg('line', { y1: f.top, y2: height - f.bottom, class: 'guide', visibility: 'hidden' })
       f.svg.append(guide)
@@ -231,7 +235,7 @@
       }
       for (const button of head.children) button.setAttribute('aria-pressed', String(button.dataset.mode === mode))
       const top = mode === 'rate' ? A.percent(most) : A.count(most)
-      note.textContent = `${words}: darkest ${top}. Hatched: not tried${mode === 'rate' ? ' or fewer than ten times' : ''}.${choose ? ' Click elements to filter the table.' : ''}`
+      note.textContent = `${words}: strongest colour: ${top}. Hatched: not tried${mode === 'rate' ? ' or fewer than ten times' : ''}.${choose ? ' Click elements to filter the table.' : ''}`
     }
     paint()
     host.replaceChildren(head, grid, note)

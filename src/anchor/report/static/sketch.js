@@ -258,7 +258,8 @@
       const better = await A.betterViewer()
       if (!sketch.isConnected) return // another crystal was chosen meanwhile
       if (!better) {
-        note.textContent = 'Simple view. For the full viewer (distances, symmetry, pictures): make web, then write the report again.'
+        const then = location.protocol.startsWith('http') ? 'load this page again' : 'write the report again'
+        note.textContent = `Simple view. For the full viewer (distances, symmetry, pictures): make web, then ${then}.`
         return
       }
       const view = document.createElement(better)

@@ -37,8 +37,8 @@ fill(async () => {
 
   // The words of the report: what was found, and after nothing what to try.
   function say({ title, sentences, advice }) {
-    head.replaceChildren(el('p', { class: 'said' }, title), el('p', { class: 'note' }, sentences.join(' ')),
-      advice.length ? el('div', { class: 'advice' }, 'What to try:', el('ul', {}, ...advice.map((text) => el('li', {}, text)))) : '')
+    head.replaceChildren(el('p', { class: 'said' }, title), el('p', { class: 'note' }, sentences.join(' ').replaceAll('FOLDER', first.name)),
+      advice.length ? el('div', { class: 'advice' }, 'What to try:', el('ul', {}, ...advice.map((text) => el('li', {}, text.replaceAll('FOLDER', first.name))))) : '')
   }
 
   const act = (what) => async (event) => {
@@ -78,7 +78,7 @@ fill(async () => {
     }
     progress.replaceChildren(
       el('progress', { max: Math.max(now.budget, now.structures), value: now.structures, 'aria-label': 'structures' }),
-      el('p', { class: 'note' }, `${count(now.structures)} of ${count(now.budget)} structures in ${count(now.steps)} steps; ${count(now.refined)} refined; ${count(now.verdicts)} verdicts`),
+      el('p', { class: 'note' }, `${count(now.structures)} of ${count(now.budget)} structures in ${count(now.steps)} ${now.steps === 1 ? 'step' : 'steps'}; ${count(now.refined)} refined; ${count(now.verdicts)} verdicts`),
       el('div', { class: 'tiles' }, ...Object.entries(TILES).map(([name, text]) => el('div', { class: 'tile', id: `count-${name}` }, el('b', {}, count(now.counts[name])), el('span', {}, text)))),
       now.running ? el('p', { class: 'note' }, 'just now: ', ...now.latest.flatMap((row, i) => [i ? ', ' : '', formula(row.formula), ` ${energy(row.energy_above_hull_ev_per_atom)}`])) : '',
     )
