@@ -98,6 +98,22 @@ def test_the_head_says_no_more_than_was_measured(ledger: Ledger) -> None:
     assert head["advice"] == []
 
 
+def test_what_broke_at_a_level_passed_those_before() -> None:
+    kept = {"standing": "find", "refined": True, "above": -0.1, "above_each": {"oqmd": -0.1, "mp": -0.2}}
+    passed = [{"level": level, "passed": True, "reason": ""} for level in (1, 2, 3)]
+    stands = {**kept, "level": 3, "verdicts": passed}
+    broken = {
+        **kept,
+        "standing": "failed",
+        "level": 2,
+        "verdicts": [*passed[:2], {**passed[2], "passed": False}],
+    }
+    said = " ".join(words([stands, broken], find=1, failed=1).sentences)
+    assert "2 of 2 tried hold" in said
+    assert "2 of 2 tried against other structures" in said
+    assert "1 of 2 tried against other potentials" in said
+
+
 def test_a_find_that_nobody_checked_is_not_confirmed() -> None:
     one = {
         "standing": "find", "refined": True, "above": -0.1, "above_each": {"oqmd": -0.1, "mp": -0.2},

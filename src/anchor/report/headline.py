@@ -169,9 +169,10 @@ def _levels(entries: Entries) -> list[str]:
         return ["None of them has been checked any further: anchor verify FOLDER."]
     said = []
     for level, words in PASSED.items():
-        tried = sum(any(v["level"] == level for v in e.get("verdicts", ())) for e in entries.shown)
-        if tried:
-            said.append(f"{sum(one >= level for one in levels):,} of {tried:,} tried {words} ({level})")
+        verdicts = [v for e in entries.shown for v in e.get("verdicts", ()) if v["level"] == level]
+        if verdicts:
+            passed = sum(bool(v["passed"]) for v in verdicts)
+            said.append(f"{passed:,} of {len(verdicts):,} tried {words} ({level})")
     computed = [] if any(level >= DFT for level in levels) else ["None has been computed with DFT."]
     return ["Checks, by level: " + "; ".join(said) + ".", *computed]
 
