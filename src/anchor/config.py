@@ -434,20 +434,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         },
         "entropy": {"base": 2e-3, "minimum": 0.0, "maximum": 1e-2, "target": 0.3},
     },
-    # The same policy, learning from free rollouts on what outcomes teach (docs/policy.md).
-    "climb": {
-        "run": {"structures": 20_000},
-        "policy": {"source": "imagined", "start_from": "default"},
-        "prior": {"query": "free", "candidates": 2},
-        "grpo": {"groups_per_step": 4, "learning_rate": 3e-4},
-        "reward": {
-            "alpha": [6.0, 2.0, 1.0, 1.0],
-            "stability_width": 0.1,
-            "count_bonus": 0.5,
-            "subgroup_smallest": 30,
-        },
-        "entropy": {"base": 2e-3, "minimum": 0.0, "maximum": 1e-2, "target": 0.3},
-    },
     # The paper to the letter where our defaults are faster: order of evaluation, optimiser, prior query.
     "paper": {
         "reward": {"order": "paper"},
@@ -456,6 +442,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "action_space": {"allow_loose_references": True},
     },
 }
+# The policy of 'learn', taught by free rollouts on what outcomes teach (docs/policy.md).
+PRESETS["climb"] = PRESETS["learn"] | {"policy": {"source": "imagined", "start_from": "default"}}
 
 
 @dataclass(frozen=True)

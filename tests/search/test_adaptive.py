@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from told_outcomes import broken, outcomes
 
 from anchor.chemistry.formula import parse_amounts
 from anchor.config import Config, load_config
 from anchor.policy.constraints import Limits
-from anchor.policy.grpo import Proposal, Scores
 from anchor.screening import learning, order
 from anchor.search import adaptive
 from anchor.search.adaptive import Adaptive
@@ -36,19 +36,6 @@ def blocks(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
 
 def settings(*more: str) -> Config:
     return load_config(preset="quick", overrides=["policy.source=adaptive", *more]).config
-
-
-def outcomes(bad: str):  # type: ignore[no-untyped-def]
-    """What has this element lies far above the hulls, all else on them."""
-
-    def score(proposal: Proposal) -> list[Scores]:
-        found = []
-        for compositions, _ in proposal.groups():
-            above = np.array([0.3 if bad in parse_amounts(f) else -0.05 for f in compositions.formulas])
-            found.append(Scores(np.zeros(len(above)), None, above))
-        return found
-
-    return score
 
 
 def run(learner: Adaptive, steps: int, bad: str = "O") -> list[str]:
@@ -85,10 +72,6 @@ def test_what_comes_next_follows_from_the_outcomes_alone() -> None:
 
 
 def test_faults_of_the_machine_teach_nothing() -> None:
-    def broken(proposal: Proposal) -> list[Scores]:
-        n = proposal.group_size
-        return [Scores(np.zeros(n), np.zeros(n, dtype=bool), np.full(n, np.nan)) for _ in proposal.contexts]
-
     limits, config = order.default_limits(), settings("grpo.group_size=12")
     learner = Adaptive(limits, config)
     learner.step(0, broken)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from told_outcomes import broken, outcomes
 
 from anchor.chemistry.charge import is_neutral
 from anchor.chemistry.composition import Compositions
@@ -14,7 +15,6 @@ from anchor.chemistry.formula import parse_amounts
 from anchor.config import Config, load_config
 from anchor.errors import InputError
 from anchor.policy.constraints import Limits
-from anchor.policy.grpo import Proposal, Scores
 from anchor.policy.weights import load_policy
 from anchor.reference.reference import load_reference
 from anchor.screening import learning
@@ -43,19 +43,6 @@ def start(config: Config) -> Imagining:
     limits = default_limits()
     policy = load_policy(policy_file("default").read_bytes())
     return Imagining.start(policy, limits, config)
-
-
-def outcomes(bad: str):  # type: ignore[no-untyped-def]
-    """What has this element lies far above the hulls, all else on them."""
-
-    def score(proposal: Proposal) -> list[Scores]:
-        found = []
-        for compositions, _ in proposal.groups():
-            above = np.array([0.3 if bad in parse_amounts(f) else -0.05 for f in compositions.formulas])
-            found.append(Scores(np.zeros(len(above)), None, above))
-        return found
-
-    return score
 
 
 def run(learner: Imagining, steps: int, *, first: int = 0, bad: str = "O") -> list[str]:
@@ -102,10 +89,6 @@ def test_what_comes_next_follows_from_state_and_outcomes_alone() -> None:
 
 
 def test_faults_of_the_machine_teach_nothing() -> None:
-    def broken(proposal: Proposal) -> list[Scores]:
-        n = proposal.group_size
-        return [Scores(np.zeros(n), np.zeros(n, dtype=bool), np.full(n, np.nan)) for _ in proposal.contexts]
-
     learner = start(settings())
     learner.step(0, broken)
     assert np.isinf(learner.above).all()
