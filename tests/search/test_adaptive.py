@@ -71,6 +71,24 @@ def test_what_comes_next_follows_from_the_outcomes_alone() -> None:
     assert run(other, 2) == tried[:24]
 
 
+def test_a_pool_that_grows_between_two_lessons_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever resumes has heard the last lesson about formulas of the larger pool."""
+    monkeypatch.setattr(adaptive, "SMALLEST_POOL", 100)
+    monkeypatch.setattr(learning, "LESSONS", 1)  # lessons after 12, 24, 48: none when the pool grows
+    config, limits = settings("grpo.group_size=12"), order.default_limits()
+    straight = Adaptive(limits, config)
+    places: list[int] = []
+    for step in range(7):
+        straight.step(step, outcomes("O"))
+        places.append(straight.pool().places)
+    grows = next(i for i in range(1, 7) if places[i] > places[i - 1])
+    assert learning.lesson(12 * (grows + 1)) < 12 * (grows + 1)
+    known = list(zip(straight.tried, straight.above, strict=True))[: 12 * (grows + 1)]
+    resumed = Adaptive.resume(limits, config, known)
+    run(resumed, 6 - grows)
+    assert resumed.tried == straight.tried
+
+
 def test_faults_of_the_machine_teach_nothing() -> None:
     limits, config = order.default_limits(), settings("grpo.group_size=12")
     learner = Adaptive(limits, config)

@@ -54,7 +54,7 @@ class Adaptive(Proposer[Proposal]):
                 "leave out search.staleness, or take --source screened or policy",
             )
         self._pool: _Pool | None = None
-        self._lessons: tuple[int, Lessons] | None = None
+        self._lessons: tuple[tuple[int, int], Lessons] | None = None
         self._block: tuple[int, NDArray[np.int64]] = (-1, np.zeros(0, dtype=np.int64))
 
     @classmethod
@@ -129,11 +129,11 @@ class Adaptive(Proposer[Proposal]):
 
     def _taught(self, rows: NDArray[np.int64], above: NDArray[np.float64]) -> Lessons:
         """What outcomes of these rows taught, but for the last ones, for which no lesson was held."""
-        n = lesson(len(rows))
-        if self._lessons is None or self._lessons[0] != n:
+        n, pool = lesson(len(rows)), self.pool()
+        if self._lessons is None or self._lessons[0] != (n, pool.places):  # what resumes has this pool alone
             heard = np.flatnonzero(rows[:n] >= 0)
-            seen = self.pool().portraits[rows[heard]]
-            self._lessons = n, learn(seen, above[heard], seed=self.config.run.seed)
+            lessons = learn(pool.portraits[rows[heard]], above[heard], seed=self.config.run.seed)
+            self._lessons = (n, pool.places), lessons
         return self._lessons[1]
 
     def pool(self) -> _Pool:
