@@ -19,7 +19,6 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import argparse
 import json
-import pickle
 import statistics
 import subprocess
 import sys
@@ -42,7 +41,11 @@ RELAX: dict[str, Any] = {
 }
 
 
-def crystals(n: int) -> tuple[Any, ...]:
+PARTS = ("counts", "numbers", "frac", "lattice")
+"""Of crystals, in the order in which every version makes them."""
+
+
+def crystals(n: int) -> dict[str, np.ndarray]:
     """Of the shipped policy and the template prior, as plain arrays."""
     from anchor.config import load_config
     from anchor.search.environment import Environment
@@ -50,7 +53,7 @@ def crystals(n: int) -> tuple[Any, ...]:
 
     overrides = ["run.workers=1", "hull.kind=dft", "policy.source=policy", "prior.name=templates-all"]
     found = drawn("default", n, Environment.load(load_config(overrides=overrides).config))[1]
-    return found.counts, found.numbers, found.frac, found.lattice
+    return {name: getattr(found, name) for name in PARTS}
 
 
 def worker(path: str, potential_name: str) -> None:
@@ -63,7 +66,8 @@ def worker(path: str, potential_name: str) -> None:
 
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
-    given = Crystals(*pickle.loads(Path(path).read_bytes()))  # noqa: S301 - written by our own parent
+    stored = np.load(path)
+    given = Crystals(*(stored[name] for name in PARTS))
     potential = load_potential(potential_name)
     relaxer, inside = Relaxer(potential), 0.0
     forward = potential.forward
@@ -110,8 +114,8 @@ def main() -> None:
     if options.worker:
         return worker(options.worker, options.potential)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "crystals.pickle")
-        path.write_bytes(pickle.dumps(crystals(options.n)))
+        path = Path(folder, "crystals.npz")
+        np.savez(path, **crystals(options.n))
         children = {}
         for name, source in (("older", options.older), ("this", str(HERE.parent / "src"))):
             command = [

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 from unittest import SkipTest
 
 import pytest
@@ -139,7 +140,7 @@ def _said(page: Path) -> list[str]:
 
 
 @cache
-def _command():  # type: ignore[no-untyped-def]
+def _command() -> Any:
     return typer.main.get_command(app)
 
 
