@@ -9,7 +9,6 @@ stopped.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -25,6 +24,7 @@ from anchor.screening.diverse import diverse_order
 from anchor.screening.learning import BLOCK, Lessons, learn, lesson, portraits
 from anchor.screening.order import screened_order
 from anchor.screening.ranking import Ranking
+from anchor.search.heard import energies_heard, visits_before
 from anchor.search.screened import contexts_of
 
 SMALLEST_POOL, SPARE = 16_384, 4
@@ -65,10 +65,7 @@ class Adaptive(Proposer[Proposal]):
 
     def update(self, rollout: Proposal, scores: Sequence[Scores]) -> dict[str, float]:
         """Hear what became of the compositions."""
-        for found in scores:
-            assert found.above_hull is not None, "a campaign says where its candidates lie"
-            fault = np.zeros(len(found.reward), bool) if found.include is None else ~found.include
-            self.above += np.where(fault, np.inf, found.above_hull).tolist()
+        self.above += energies_heard(scores)
         self.tried += rollout.compositions.formulas
         pool = self.pool()
         return reward_metrics(*stack_scores(scores, rollout)) | {
@@ -87,16 +84,9 @@ class Adaptive(Proposer[Proposal]):
         contexts = contexts_of(self.limits, self.config, step, groups)
         rows = self.block()[place : place + groups * size]
         compositions = self.pool().order.compositions[rows]
-        return Proposal(step, contexts, compositions, size, visits=self._visits(compositions.formulas))
-
-    def _visits(self, formulas: list[str]) -> NDArray[np.int64]:
-        """How often each was proposed before.  # [n]"""
-        before = Counter(self.tried)
-        visits = np.zeros(len(formulas), dtype=np.int64)
-        for i, formula in enumerate(formulas):
-            visits[i] = before[formula]
-            before[formula] += 1
-        return visits
+        return Proposal(
+            step, contexts, compositions, size, visits=visits_before(compositions.formulas, self.tried)
+        )
 
     def block(self) -> NDArray[np.int64]:
         """Rows of the pool that are tried in this block, from what was known when it began.  # [BLOCK]"""

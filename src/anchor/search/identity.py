@@ -12,6 +12,7 @@ DECIDES = (
     "arrays.py", "chemistry", "config.py", "crystals", "executors", "gates", "generators", "hull", "matching",
     "models", "outcomes", "policy", "potentials", "priors", "random.py", "reference", "relax", "reward",
     "screening", "search/adaptive.py", "search/ahead.py", "search/campaign.py", "search/environment.py",
+    "search/heard.py",
     "search/imagining.py", "search/prior_learner.py", "search/realise.py", "search/screened.py", "weights.py",
 )  # fmt: skip
 """Files and folders that a candidate's numbers go through. A new page, report or command is none of them."""

@@ -51,6 +51,7 @@ from anchor.screening.learning import (
     lesson,
     portraits,
 )
+from anchor.search.heard import energies_heard, visits_before
 from anchor.search.screened import contexts_of
 
 MINIBATCH = 8
@@ -66,7 +67,7 @@ class _Draws:
     Attributes:
         rollout: As the policy drew them.
         moved: ln(π/π_0), nats.  # [n]
-        neutral: Charge-neutral ones.  # [n] bool
+        neutral: Rows of the charge-neutral ones.  # [m]
         known: Of these, formulas of a list.  # [m] bool
         seen: Of these, what can be known without a crystal.  # [m, p]
     """
@@ -179,7 +180,7 @@ class Imagining(Proposer[Proposal]):
         self._pool = self._candidates().ranked(self._taught())
         chosen = self._best(groups * size)
         contexts = contexts_of(self.limits, self.config, step, groups)
-        return Proposal(step, contexts, chosen, size, visits=self._visits(chosen.formulas))
+        return Proposal(step, contexts, chosen, size, visits=visits_before(chosen.formulas, self.tried))
 
     def update(self, rollout: Proposal, scores: Sequence[Scores]) -> dict[str, float]:
         """Hear what became of the compositions, then learn from the draws by what is believed now."""
@@ -209,10 +210,7 @@ class Imagining(Proposer[Proposal]):
 
     def _hear(self, compositions: Compositions, scores: Sequence[Scores]) -> None:
         """What came of compositions joins what is known."""
-        for found in scores:
-            assert found.above_hull is not None, "a campaign says where its candidates lie"
-            fault = np.zeros(len(found.reward), bool) if found.include is None else ~found.include
-            self.above += np.where(fault, np.inf, found.above_hull).tolist()
+        self.above += energies_heard(scores)
         self.tried += compositions.formulas
         self.seen = np.concatenate([self.seen, portraits(compositions)])
 
@@ -258,7 +256,7 @@ class Imagining(Proposer[Proposal]):
         if len(chosen) == n:
             return chosen
         drawn = Compositions.concatenate([draws.rollout.compositions for draws in self._draws])
-        visits, charged = self._visits(drawn.formulas), ~is_neutral(drawn)
+        visits, charged = visits_before(drawn.formulas, self.tried), ~is_neutral(drawn)
         again = np.lexsort((visits, charged))[: n - len(chosen)]
         return Compositions.concatenate([chosen, drawn[again]])
 
@@ -284,11 +282,6 @@ class Imagining(Proposer[Proposal]):
         if self._lessons is None or self._lessons[0] != n:
             self._lessons = n, learn(self.seen[:n], np.array(self.above[:n]), seed=self.config.run.seed)
         return self._lessons[1]
-
-    def _visits(self, formulas: list[str]) -> NDArray[np.int64]:
-        """How often each was proposed before.  # [n]"""
-        before = Counter(self.tried)
-        return np.array([before[formula] for formula in formulas], dtype=np.int64)
 
 
 def _free(config: Config) -> Config:
