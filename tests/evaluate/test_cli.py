@@ -10,7 +10,9 @@ from typer.testing import CliRunner
 from anchor.cli.main import app
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError
+from anchor.evaluate.sources import find_source
 from anchor.formats import write
+from anchor.search.ledger import Ledger
 
 RUNNER = CliRunner()
 FAST = ["--potential", "mattersim-1m", "--max-steps", "2"]
@@ -132,6 +134,12 @@ def test_a_campaign_by_its_policy_and_by_its_structures(tmp_path: Path) -> None:
     settings = json.loads((policy / "evaluation.json").read_text())
     assert set(settings["source"]["space"]["elements"]) == {"Na", "Mg", "Cl", "F"}
     assert settings["prior"]["name"] == "templates-all"  # the campaign's
+    cells = [row["cell"] for row in Ledger.open(campaign).rows(("cell",))]
+    proposed = find_source([f"{campaign}:proposed"])
+    assert [row["cell"] for row in proposed.draw(0, 3).rows()] == cells[:3]
+    assert [row["cell"] for row in proposed.draw(1, 3).rows()] == cells[3:6]
+    with pytest.raises(InputError, match=r"has proposed 8 compositions, 3 × 3 are asked for"):
+        proposed.draw(2, 3)
     text = run("evaluate", f"{campaign}:generated", "--out", tmp_path / "generated", *FAST)
     assert "8 structures read = 8 rows" in text
     assert "nothing" in refused("evaluate", f"{campaign}:nothing", *FAST).message

@@ -12,6 +12,8 @@ from anchor.config import ActionSpace
 from anchor.errors import Notice
 from anchor.policy.constraints import Limits
 from anchor.screening import order
+from anchor.screening.estimate import load_estimate
+from anchor.screening.evidence import hull_energies
 from anchor.screening.order import default_limits, load_order, order_identity, save_order, screened_order
 
 
@@ -80,12 +82,16 @@ def test_the_shipped_order_is_sound() -> None:
     card = json.loads(order.SHIPPED.with_suffix(".json").read_text())
     found = load_order(order.SHIPPED, card["identity"])
     assert found is not None
-    assert len(found) == card["places"] >= 20_000
+    assert len(found) == card["places"] >= 65_536
     assert len(set(found.compositions.formulas)) == len(found)
     assert (found.stable <= found.metastable).all()
     assert found.metastable[:1000].mean() > found.metastable[-1000:].mean()
     assert set(np.unique(found.compositions.k)) == {2, 3, 4}
-    assert order.SHIPPED.stat().st_size < 600_000
+    assert order.SHIPPED.stat().st_size < 1_200_000
+    assert found.hull_energy is not None
+    some = slice(None, None, len(found) // 40)
+    again = hull_energies(found.compositions[some], load_estimate().hulls)
+    assert found.hull_energy[some] == pytest.approx(again, abs=1e-6)
 
 
 def test_the_shipped_order_is_that_of_the_shipped_estimate() -> None:

@@ -32,6 +32,7 @@ def blocks(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(adaptive, "BLOCK", 12)
     monkeypatch.setattr(learning, "BLOCK", 12)
     monkeypatch.setattr(adaptive, "SMALLEST_POOL", 400)
+    monkeypatch.setattr(adaptive, "places_that_ship", lambda _limits: 0)
 
 
 def settings(*more: str) -> Config:
@@ -87,6 +88,18 @@ def test_a_pool_that_grows_between_two_lessons_changes_nothing(monkeypatch: pyte
     resumed = Adaptive.resume(limits, config, known)
     run(resumed, 6 - grows)
     assert resumed.tried == straight.tried
+
+
+def test_the_whole_order_that_ships_is_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adaptive, "places_that_ship", order.places_that_ship)
+    few = Limits.from_config(load_config(overrides=SMALL).config.action_space)
+    assert order.places_that_ship(few) == 0
+    assert Adaptive(few, settings()).pool().places == 400
+    whole = Adaptive(order.default_limits(), settings()).pool()
+    assert whole.places == len(whole.order) == order.places_that_ship(order.default_limits())
+    rows = np.arange(0, whole.places, whole.places // 30)  # with hulls from the file, and without
+    again = learning.portraits(whole.order.compositions[rows])
+    assert whole.portraits[rows] == pytest.approx(again, abs=1e-5)
 
 
 def test_faults_of_the_machine_teach_nothing() -> None:

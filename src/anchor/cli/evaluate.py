@@ -35,8 +35,8 @@ def evaluate(
         typer.Argument(
             help="Campaign folder, policy file or 'default'; screened; random, random:flat, neutral, "
             "neutral:by-k, neutral:flat; generator:NAME, :FILE or :CAMPAIGN; formulas:FILE or formulas:A,B; "
-            "compositions-of:FILES (or of a generator); files with structures; FOLDER:finds, :generated or "
-            ":relaxed of a campaign; another evaluation's folder; self-test."
+            "compositions-of:FILES (or of a generator); files with structures; FOLDER:finds, :generated, "
+            ":relaxed or :proposed of a campaign; another evaluation's folder; self-test."
         ),
     ],
     protocol: Annotated[

@@ -8,6 +8,7 @@
     find_source(["compositions-of:mg.extxyz"])  structures stripped to their compositions ("→ CSP")
     find_source(["mg.extxyz", "omatg.xyz"])     structures of anyone
     find_source(["runs/a:finds"])               a campaign's own structures: finds, generated, relaxed
+    find_source(["runs/a:proposed"])            the compositions that a campaign proposed, in its order
     find_source(["eval/a"]), ["eval/a:relaxed"] the structures of another evaluation
     find_source(["self-test"])                  crystals of the bundled reference
 
@@ -107,6 +108,8 @@ def find_source(
     folder = Path(place)
     if Store.is_one(folder):
         return earlier_evaluation(Store(folder), part or "structures")
+    if part == "proposed":
+        return proposed(place)
     if part:
         return campaign_structures(place, part)
     if text == "default" or text.endswith(".safetensors") or _is_campaign(text):
@@ -172,6 +175,25 @@ def screened(elements: Sequence[str] | None) -> Source:
 
     identity = {"source": "screened", "elements": list(allowed), "order": order_identity(limits)}
     return Source("screened", "compositions", draw, identity)
+
+
+def proposed(place: str) -> Source:
+    """What a campaign proposed, in its order: seed 0 is its first n, seed 1 the next n, and so on."""
+    ledger = Ledger.open(place)
+    cells = [parse_formula(row["cell"]) for row in ledger.rows(("cell",))]
+
+    def draw(seed: int, n: int | None) -> Outcomes:
+        size = len(cells) if n is None else n
+        if (seed + 1) * size > len(cells):
+            raise InputError(
+                f"the campaign '{place}' has proposed {len(cells)} compositions, "
+                f"{seed + 1} × {size} are asked for",
+                f"choose fewer (-n, --seeds), or let it go on: anchor resume {place} -n …",
+            )
+        return _proposed(Compositions.from_list(cells[seed * size : (seed + 1) * size]))
+
+    identity = {"source": "proposed", "identity": ledger.identity, "n": len(cells)}
+    return Source(f"proposed by {place}", "compositions", draw, identity)
 
 
 def policy(text: str, *, elements: Sequence[str] | None) -> Source:
@@ -340,7 +362,9 @@ def generated(text: str) -> Source:
 def campaign_structures(place: str, part: str) -> Source:
     """A campaign's own structures: refined finds, or all candidates as generated or relaxed by its reward."""
     if part not in CAMPAIGN_SETS:
-        raise InputError(f"'{part}' is not a set of a campaign's structures", nearest(part, CAMPAIGN_SETS))
+        raise InputError(
+            f"'{part}' is not a set of a campaign's structures", nearest(part, (*CAMPAIGN_SETS, "proposed"))
+        )
     ledger = Ledger.open(place)
     if part == "finds":
         rows = [{**row, "structure": row["crystal"]} for row in ledger.find_rows()]

@@ -14,6 +14,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ from anchor.reference.reference import load_reference
 from anchor.screening import chances, diverse, plausibility, surrogate
 from anchor.screening.diverse import diverse_order
 from anchor.screening.estimate import FreeEstimate, load_estimate
+from anchor.screening.evidence import hull_energies
 from anchor.screening.ranking import Ranking, rank
 from anchor.writing import replace_file
 
@@ -44,7 +46,7 @@ SHORTEST = 1024
 """Places of the shortest order that is made; longer ones double it."""
 SMALL = 20_000
 """Formulas within limits up to which all of them are ranked: it takes seconds."""
-PLACES = 20_000
+PLACES = 65_536
 """Of the order that ships."""
 WIDER = 2
 """Formulas ranked for each place: some wait for more of other families."""
@@ -82,6 +84,12 @@ def screened_order(
     seconds = time.process_time() - began
     save_order(_cached(identity), made, {"identity": identity, "cpu_seconds": round(seconds, 1)})
     return made
+
+
+def places_that_ship(limits: Limits) -> int:
+    """Places of the order that ships, if it is that of these limits; else 0."""
+    found = load_order(SHIPPED, order_identity(limits))
+    return 0 if found is None else len(found)
 
 
 def make_order(
@@ -155,9 +163,11 @@ def save_order(path: Path, order: Ranking, card: dict[str, Any]) -> None:
     """Write an order and its card (.json beside it): chances in 1e-4, energies in meV/atom."""
     path.parent.mkdir(parents=True, exist_ok=True)
     numbers, counts = order.compositions.padded(MAX_ELEMENTS)
+    hulls = {} if order.hull_energy is None else {"hull_energy": order.hull_energy.astype(np.float32)}
     save_arrays(
         path,
         {
+            **hulls,
             "numbers": numbers.astype(np.uint8),
             "counts": counts.astype(np.uint8),
             "metastable": np.rint(order.metastable * 1e4).astype(np.uint16),
@@ -191,6 +201,7 @@ def _read(path: Path, _changed: int, identity: str) -> Ranking | None:
     if card.get("identity") != identity:
         return None
     arrays = load_arrays(path)
+    hulls = arrays.get("hull_energy")
     try:
         return Ranking(
             Compositions.from_padded(arrays["numbers"].astype(np.int64), arrays["counts"].astype(np.int64)),
@@ -198,6 +209,7 @@ def _read(path: Path, _changed: int, identity: str) -> Ranking | None:
             arrays["stable"] / 1e4,
             arrays["above_hull"] / 1e3,
             arrays["spread"] / 1e3,
+            hull_energy=None if hulls is None else hulls.astype(np.float64),
             listed={int(k): n for k, n in card["listed"].items()},
             estimated=card["estimated"],
             known=card["known"],
@@ -222,11 +234,13 @@ def default_limits() -> Limits:
 
 if __name__ == "__main__":
     began, everything = time.process_time(), default_limits()
-    made = make_order(load_estimate(), everything, PLACES, on_family=lambda *done: print(*done, flush=True))
+    estimate = load_estimate()
+    made = make_order(estimate, everything, PLACES, on_family=lambda *done: print(*done, flush=True))[:PLACES]
+    made = replace(made, hull_energy=hull_energies(made.compositions, estimate.hulls))
     facts = {
         "what": "unknown charge-neutral formulas in the order in which a screened search proposes them",
         "command": "python -m anchor.screening.order",
         "identity": order_identity(everything),
         "cpu_seconds": round(time.process_time() - began, 1),
     }
-    save_order(SHIPPED, made[:PLACES], facts)
+    save_order(SHIPPED, made, facts)

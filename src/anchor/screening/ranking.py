@@ -52,6 +52,8 @@ class Ranking:
         compositions: The smallest cell of each within the limits, one formula unit if that is.
         metastable, stable: P(within 0.1 eV/atom of both hulls), P(on both).  # [n] each
         above_hull, spread: Estimated energy above the hulls and its spread, eV/atom.  # [n] each
+        hull_energy: Of every hull at each formula, eV/atom, where somebody kept it: most of the time that an
+            estimate takes.  # [n, databases]
         listed: Neutral formulas within the limits that were considered, by number of elements.
         estimated: How many of them were estimated; the chance of the others is smaller than the last one's.
         known: How many of the best were left out because a list has them.
@@ -65,6 +67,7 @@ class Ranking:
     stable: NDArray[np.float64]
     above_hull: NDArray[np.float64]
     spread: NDArray[np.float64]
+    hull_energy: NDArray[np.float64] | None = None
     listed: dict[int, int] = field(default_factory=dict)
     estimated: int = 0
     known: int = 0
@@ -82,6 +85,7 @@ class Ranking:
             stable=self.stable[rows],
             above_hull=self.above_hull[rows],
             spread=self.spread[rows],
+            hull_energy=None if self.hull_energy is None else self.hull_energy[rows],
         )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +22,16 @@ from anchor.errors import InputError
 from anchor.policy.constraints import Limits
 from anchor.policy.grpo import Proposal, Proposer, Scores, reward_metrics, stack_scores
 from anchor.screening.diverse import diverse_order
-from anchor.screening.learning import BLOCK, Lessons, learn, lesson, portraits
-from anchor.screening.order import screened_order
+from anchor.screening.estimate import load_estimate
+from anchor.screening.learning import BLOCK, learn, lesson, portraits
+from anchor.screening.order import places_that_ship, screened_order
 from anchor.screening.ranking import Ranking
 from anchor.search.heard import energies_heard, visits_before
 from anchor.search.screened import contexts_of
 
 SMALLEST_POOL, SPARE = 16_384, 4
-"""Formulas among which is chosen: the best of the screened order, doubled while there are fewer than so many
-for each that was tried."""
+"""Formulas among which is chosen: the best of the screened order, all of it where it ships; doubled while
+there are fewer than so many for each that was tried."""
 
 
 @dataclass
@@ -54,7 +56,7 @@ class Adaptive(Proposer[Proposal]):
                 "leave out search.staleness, or take --source screened or policy",
             )
         self._pool: _Pool | None = None
-        self._lessons: tuple[tuple[int, int], Lessons] | None = None
+        self._worth: tuple[tuple[int, int], NDArray[np.float64]] | None = None
         self._block: tuple[int, NDArray[np.int64]] = (-1, np.zeros(0, dtype=np.int64))
 
     @classmethod
@@ -98,7 +100,7 @@ class Adaptive(Proposer[Proposal]):
     def _chosen(self, tried: list[str], above: NDArray[np.float64]) -> NDArray[np.int64]:
         pool = self.pool()
         rows = np.array([pool.row.get(formula, -1) for formula in tried], dtype=np.int64)
-        worth = self._taught(rows, above).worth(pool.portraits)
+        worth = self._expected(rows, above)
         visits = np.bincount(rows[rows >= 0], minlength=len(pool.order))
         chosen: list[int] = []
         while (
@@ -117,18 +119,23 @@ class Adaptive(Proposer[Proposal]):
             visits[ranked[best]] += 1
         return np.array(chosen, dtype=np.int64)
 
-    def _taught(self, rows: NDArray[np.int64], above: NDArray[np.float64]) -> Lessons:
-        """What outcomes of these rows taught, but for the last ones, for which no lesson was held."""
+    def _expected(self, rows: NDArray[np.int64], above: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What formulas of the pool are worth by the outcomes of these rows, but for the last ones, for which
+        no lesson was held.  # [places]"""
         n, pool = lesson(len(rows)), self.pool()
-        if self._lessons is None or self._lessons[0] != (n, pool.places):  # what resumes has this pool alone
+        if self._worth is None or self._worth[0] != (n, pool.places):  # what resumes has this pool alone
             heard = np.flatnonzero(rows[:n] >= 0)
             lessons = learn(pool.portraits[rows[heard]], above[heard], seed=self.config.run.seed)
-            self._lessons = (n, pool.places), lessons
-        return self._lessons[1]
+            self._worth = (n, pool.places), lessons.worth(pool.portraits)
+        return self._worth[1]
+
+    @cached_property
+    def _fewest(self) -> int:
+        return max(SMALLEST_POOL, places_that_ship(self.limits))
 
     def pool(self) -> _Pool:
         """Formulas among which is chosen now; they only depend on how many were tried."""
-        places = SMALLEST_POOL
+        places = self._fewest
         while places < SPARE * (len(self.tried) - len(self.tried) % BLOCK):
             places *= 2
         if self._pool is None or self._pool.places != places:
@@ -153,5 +160,6 @@ class _Pool:
             )
         self.places = places
         self.within_limits = len(whole) if whole.exhausted else sum(whole.listed.values())
-        self.portraits = portraits(self.order.compositions)
+        estimates = load_estimate()(self.order.compositions, hull_energy=self.order.hull_energy)
+        self.portraits = portraits(self.order.compositions, estimates)
         self.row = {formula: row for row, formula in enumerate(self.order.compositions.formulas)}
