@@ -90,16 +90,28 @@ def test_a_pool_that_grows_between_two_lessons_changes_nothing(monkeypatch: pyte
     assert resumed.tried == straight.tried
 
 
-def test_the_whole_order_that_ships_is_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adaptive, "places_that_ship", order.places_that_ship)
+def test_the_pool_grows_sooner_where_the_order_ships(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adaptive, "SMALLEST_POOL", 100)
+    limits, config = order.default_limits(), settings("grpo.group_size=12")
     few = Limits.from_config(load_config(overrides=SMALL).config.action_space)
+    assert order.places_that_ship(limits) >= 65_536
     assert order.places_that_ship(few) == 0
-    assert Adaptive(few, settings()).pool().places == 400
-    whole = Adaptive(order.default_limits(), settings()).pool()
-    assert whole.places == len(whole.order) == order.places_that_ship(order.default_limits())
-    rows = np.arange(0, whole.places, whole.places // 30)  # with hulls from the file, and without
-    again = learning.portraits(whole.order.compositions[rows])
-    assert whole.portraits[rows] == pytest.approx(again, abs=1e-5)
+
+    def places(at_hand: int, tried: int) -> int:
+        monkeypatch.setattr(adaptive, "places_that_ship", lambda _limits: at_hand)
+        names = order.screened_order(limits, tried).compositions.formulas[:tried]
+        return Adaptive.resume(limits, config, ((name, 0.0) for name in names)).pool().places
+
+    assert [places(0, n) for n in (0, 24, 60, 120)] == [100, 100, 200, 400]  # two for each
+    assert [places(800, n) for n in (0, 24, 60, 120)] == [100, 400, 800, 800]  # sixteen, while there are
+
+
+def test_what_the_file_knows_of_hulls_changes_nothing() -> None:
+    pool = Adaptive(order.default_limits(), settings()).pool()
+    assert pool.order.hull_energy is not None
+    rows = np.arange(0, pool.places, pool.places // 30)
+    again = learning.portraits(pool.order.compositions[rows])
+    assert pool.portraits[rows] == pytest.approx(again, abs=1e-5)
 
 
 def test_faults_of_the_machine_teach_nothing() -> None:

@@ -29,9 +29,11 @@ from anchor.screening.ranking import Ranking
 from anchor.search.heard import energies_heard, visits_before
 from anchor.search.screened import contexts_of
 
-SMALLEST_POOL, SPARE = 16_384, 4
-"""Formulas among which is chosen: the best of the screened order, all of it where it ships; doubled while
-there are fewer than so many for each that was tried."""
+SMALLEST_POOL = 16_384
+"""Formulas among which is chosen at first, the best of the screened order. They are doubled"""
+SPARE, WIDE = 2, 16
+"""while there are fewer than SPARE for each that was tried, for which an order may have to be made, and while
+there are fewer than WIDE and the order that ships has more."""
 
 
 @dataclass
@@ -130,13 +132,13 @@ class Adaptive(Proposer[Proposal]):
         return self._worth[1]
 
     @cached_property
-    def _fewest(self) -> int:
-        return max(SMALLEST_POOL, places_that_ship(self.limits))
+    def _at_hand(self) -> int:
+        return places_that_ship(self.limits)
 
     def pool(self) -> _Pool:
         """Formulas among which is chosen now; they only depend on how many were tried."""
-        places = self._fewest
-        while places < SPARE * (len(self.tried) - len(self.tried) % BLOCK):
+        places, tried = SMALLEST_POOL, len(self.tried) - len(self.tried) % BLOCK
+        while places < SPARE * tried or places < min(WIDE * tried, self._at_hand):
             places *= 2
         if self._pool is None or self._pool.places != places:
             self._pool = _Pool(self.limits, places)
