@@ -207,6 +207,7 @@ def test_the_paper_preset_value_by_value() -> None:
             "epochs": 1,
             "trust": 0.05,
             "kl": 0.0,
+            "scored": 1.0,
         },
         "relax": {
             "potential": "mattersim-1m",

@@ -272,6 +272,11 @@ class Generator(Section):
     kl: Annotated[float, Field(ge=0)] = Field(
         0.0, description="weight of the KL to the pretrained model; the paper has none"
     )
+    scored: Annotated[float, Field(gt=0, le=1)] = Field(
+        1.0,
+        description="share of the scored denoising steps that an episode replays, drawn anew for each; the "
+        "expected gradient is the same. 1: all, the paper's",
+    )
 
 
 class Relax(Section):

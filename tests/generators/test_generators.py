@@ -75,15 +75,17 @@ def test_names_and_files() -> None:
         load_generator(str(SHIPPED / "kldm.safetensors"))
 
 
-def test_episodes_learn_and_go_on_to_the_bit(weights: str) -> None:
-    straight = learner(weights)
+@pytest.mark.parametrize("share", ["1.0", "0.5"])
+def test_episodes_learn_and_go_on_to_the_bit(weights: str, share: str) -> None:
+    scored = f"generator.scored={share}"
+    straight = learner(weights, scored)
     before = straight.generator.hash
     for step in range(3):
         proposal, metrics = straight.step(step, prefer_oxygen)
     assert len(proposal.compositions) == len(proposal.crystals) == 4
     assert metrics["epochs"] == 1
     assert straight.generator.hash != before
-    stopped = learner(weights)
+    stopped = learner(weights, scored)
     stopped.step(0, prefer_oxygen)
     for step in (1, 2):
         config = stopped.config
@@ -130,6 +132,9 @@ def test_the_penalty_holds_it_back(weights: str) -> None:
 
 
 def test_what_it_refuses(weights: str) -> None:
+    for share in ("0", "1.1"):
+        with pytest.raises(InputError, match="scored"):
+            learner(weights, f"generator.scored={share}")
     with pytest.raises(InputError, match="keeps no limits"):
         learner(weights, "action_space.elements=[Na, Cl]")
     taught = learner(weights)

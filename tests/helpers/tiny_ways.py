@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import torch
-from tiny_models import tiny
+from tiny_models import tiny, tiny_joint
 from torch import Tensor
 
-from anchor.models.base import StructureModel
+from anchor.models.base import JointModel, StructureModel, TrainableModel
 from anchor.models.data import TrainingSet, reference_split
 from anchor.models.noise import Noise
 from anchor.models.transitions import Trajectory
 
+Model = TypeVar("Model", bound=TrainableModel)
 NUMBERS = torch.tensor([[11, 11, 17], [12, 12, 8]])
 
 
@@ -20,7 +23,15 @@ def noise(count: int, seed: int = 0) -> Noise:
 
 def model_of(name: str) -> StructureModel:
     """Random weights, none of them zero: networks start with heads that say nothing."""
-    model = tiny(name)
+    return _stirred(tiny(name))
+
+
+def joint_model_of(name: str) -> JointModel:
+    """The same of models that choose elements."""
+    return _stirred(tiny_joint(name))
+
+
+def _stirred(model: Model) -> Model:
     model.fit_statistics(TrainingSet(reference_split("val")[:100]).crystals)
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
@@ -33,4 +44,11 @@ def rollout(model: StructureModel, numbers: Tensor = NUMBERS, steps: int = 4) ->
     way = Trajectory()
     with torch.no_grad():
         model.generate(numbers, noise(len(numbers)), steps=steps, recorder=way)
+    return way
+
+
+def joint_rollout(model: JointModel, count: int = 2, n: int = 3, steps: int = 4) -> Trajectory:
+    way = Trajectory()
+    with torch.no_grad():
+        model.create(n, noise(count), steps=steps, recorder=way)
     return way

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import torch
 from tiny_models import tiny_joint
+from tiny_ways import joint_model_of as model_of
+from tiny_ways import joint_rollout as rollout
 from tiny_ways import noise
 
 from anchor.chemistry.elements import NUMBER
 from anchor.errors import InputError
-from anchor.models.base import JointModel
 from anchor.models.compositions import learn_compositions
 from anchor.models.data import Batch, TrainingSet, reference_split, to_batches
 from anchor.models.ddpo import Tether, Way, accumulate
@@ -26,24 +27,6 @@ from anchor.models.types import KINDS, LATENT, element_vectors
 from anchor.weights import live_hash
 
 NAMES = ("kldm-dng", "crystalite-dng")
-
-
-def model_of(name: str) -> JointModel:
-    """Random weights, none of them zero."""
-    model = tiny_joint(name)
-    model.fit_statistics(TrainingSet(reference_split("val")[:100]).crystals)
-    stream = torch.Generator().manual_seed(3)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += 0.02 * torch.randn(parameter.shape, generator=stream)
-    return model.eval()
-
-
-def rollout(model: JointModel, count: int = 2, n: int = 3, steps: int = 4) -> Trajectory:
-    way = Trajectory()
-    with torch.no_grad():
-        model.create(n, noise(count), steps=steps, recorder=way)
-    return way
 
 
 def some_batch(n: int = 4) -> Batch:
@@ -334,12 +317,12 @@ def test_the_way_to_the_pretrained_model(name):
     model, other = model_of(name), model_of(name)
     way = rollout(model)
     step = model.informative(way)[0]
-    now = model.process(way.numbers, steps=len(way)).transition(step, way.states[step])
-    assert Tether(other, 1.0).divergence(way, step, now).abs().max().item() < 1e-6
+    now = model.transition_at(way, [step])
+    assert Tether(other, 1.0).divergence(way, [step], now).abs().max().item() < 1e-6
     with torch.no_grad():
         for parameter in other.parameters():
             parameter += 0.01
-    assert Tether(other, 1.0).divergence(way, step, now).min().item() > 0
+    assert Tether(other, 1.0).divergence(way, [step], now).min().item() > 0
     two = Gaussian(torch.zeros(1, 2), 0.5), Gaussian(torch.tensor([[0.3, -0.1]]), 0.5)
     independent = [torch.distributions.Normal(part.mean, part.std) for part in two]
     expected = float(torch.distributions.kl_divergence(*independent).sum())

@@ -178,7 +178,7 @@ def test_exact_scores_of_one_crystal_lead_to_it(sampler, span, heat):
     clean = model.cells.encode(batch.lattice, n)
 
     def net(_numbers, t, r, v, l):
-        time = torch.tensor(t)
+        time = t[:, None, None]
         variance = coordinate_variance(span * time)
         shift = r - r0
         # The centre of mass never moves in the forward process: compare with the crystal moved to it.

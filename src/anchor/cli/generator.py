@@ -250,6 +250,10 @@ def finetune(
         float, typer.Option("--learning-rate", min=0.0, help="Largest learning rate; default: the paper's.")
     ] = 5e-6,
     kl: Annotated[float, typer.Option(min=0.0, help="Weight of the KL to the pretrained model.")] = 0.0,
+    scored: Annotated[
+        float,
+        typer.Option(help="Share of the scored denoising steps that are replayed, above 0; 1: the paper's."),
+    ] = 1.0,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", help="Override one setting, as relax.max_steps=50."),
@@ -268,7 +272,7 @@ def finetune(
     from anchor.config import load_config
     from anchor.search.tuning import tuning
 
-    chosen = tuning(name, reward, episodes=episodes, learning_rate=learning_rate, kl=kl)
+    chosen = tuning(name, reward, episodes=episodes, learning_rate=learning_rate, kl=kl, scored=scored)
     values = chosen | {"run.seed": seed}
     config = load_config(overrides=set_ or (), values=values).config
     start_campaign(config, out, None, finds=0, verify=0, json=json)

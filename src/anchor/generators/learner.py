@@ -126,8 +126,9 @@ class Generating(Proposer[Episode]):
             self.optimiser,
             rollout.made.ways,
             np.where(include, advantages, np.nan).ravel(),
-            Rules(chosen.clip, chosen.epochs, chosen.trust, chosen.kl),
+            Rules(chosen.clip, chosen.epochs, chosen.trust, chosen.kl, chosen.scored),
             self.pretrained,
+            stream(self.config.run.seed, "scored steps", rollout.step),
         )
 
     def rollout(self, step: int, *, left: int | None = None) -> Episode:

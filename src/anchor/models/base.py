@@ -14,7 +14,7 @@ from anchor.crystals.crystals import Crystals
 from anchor.errors import AnchorError
 from anchor.models.data import TrainingSet
 from anchor.models.noise import Noise
-from anchor.models.transitions import Process, Trajectory
+from anchor.models.transitions import Process, Trajectory, Transition
 from anchor.models.types import Marginals
 
 
@@ -131,6 +131,10 @@ class SampledModel(TrainableModel):
             steps: Which, of `trajectory.scored`; by default all of them.
         """
         return trajectory.replay(self.process(trajectory.numbers, steps=len(trajectory)), steps)
+
+    def transition_at(self, trajectory: Trajectory, steps: Sequence[int]) -> Transition:
+        """Recorded steps under these weights in one call of the network: see `Trajectory.at`."""
+        return trajectory.at(lambda numbers: self.process(numbers, steps=len(trajectory)), steps)
 
 
 class StructureModel(SampledModel):

@@ -26,7 +26,16 @@ from anchor.models.cells import paired, wrap
 from anchor.models.data import Batch
 from anchor.models.noise import Noise
 from anchor.models.transformer import PUBLISHED, SMALL, CrystalTransformer, TransformerSize
-from anchor.models.transitions import Gaussian, Process, State, Trajectory, Transition
+from anchor.models.transitions import (
+    Each,
+    Gaussian,
+    Process,
+    State,
+    Trajectory,
+    Transition,
+    beside,
+    entry,
+)
 
 SIGMA_DATA = 0.3
 SIGMA_MIN, SIGMA_MAX = 0.002, 80.0
@@ -368,38 +377,42 @@ class Heun(Process):
         x, y = self.denoise(self.numbers, state["x"], state["y"], sigma)
         return {"x": x, "y": y}
 
-    def transition(self, i: int, state: State) -> Transition:
+    def transition(self, i: int | Tensor, state: State) -> Transition:
         """x̂' = Φ(x̂) + s ξ"""
-        after = self.levels[i + 1]
-        slope = self._slope(state, self.raised[i], i)
-        step = after - self.raised[i]
-        there = {name: _wrapped(name, part + step * slope[name]) for name, part in state.items()}
-        if after > 0:
+        before, after = entry(self.raised, i), entry(self.levels, i + 1)
+        slope = self._slope(state, before, i)
+        step = after - before
+        there = {
+            name: _wrapped(name, part + beside(step, part) * slope[name]) for name, part in state.items()
+        }
+        if isinstance(i, Tensor) or i < self.steps - 1:  # many at once have noise ahead, all of them
             again = self._slope(there, after, i)
             there = {
-                name: _wrapped(name, part + step * (slope[name] + again[name]) / 2)
+                name: _wrapped(name, part + beside(step, part) * (slope[name] + again[name]) / 2)
                 for name, part in state.items()
             }
         return self.churned(there, i + 1)
 
-    def churned(self, state: State, i: int) -> Transition:
+    def churned(self, state: State, i: int | Tensor) -> Transition:
         """Noise that leads from σ_i to σ̂_i."""
-        added = self.added[i]
+        added = entry(self.added, i)
         return Transition(
             {name: Gaussian(part, added, periodic=name == PERIODIC) for name, part in state.items()}
         )
 
-    def _slope(self, state: State, sigma: float, i: int) -> State:
+    def _slope(self, state: State, sigma: Each, i: int | Tensor) -> State:
         """κ (x − D)/σ, coordinates by the nearest image."""
         x = state[PERIODIC]
-        clean = self.clean(state, torch.full((len(x),), sigma, device=x.device))
+        clean = self.clean(state, torch.as_tensor(sigma, dtype=x.dtype, device=x.device).expand(len(x)))
         return {
-            name: self._kappa(name, i) * _wrapped(name, part - clean[name]) / sigma
+            name: beside(self._kappa(name, i), part)
+            * _wrapped(name, part - clean[name])
+            / beside(sigma, part)
             for name, part in state.items()
         }
 
-    def _kappa(self, name: str, i: int) -> float:
-        return self.kappa[name][i] if name in self.kappa else 1.0
+    def _kappa(self, name: str, i: int | Tensor) -> Each:
+        return entry(self.kappa[name], i) if name in self.kappa else 1.0
 
 
 def _wrapped(name: str, value: Tensor) -> Tensor:

@@ -37,7 +37,7 @@ from anchor.models.data import Batch
 from anchor.models.network import PUBLISHED, SMALL, CspNet, CspSize, FourierTime, sinusoids
 from anchor.models.noise import Noise
 from anchor.models.omatg import Omatg
-from anchor.models.transitions import Gaussian, Process, State, Trajectory, Transition
+from anchor.models.transitions import Gaussian, Process, State, Trajectory, Transition, number
 
 FIRST = 0.001
 """Smallest model time."""
@@ -51,7 +51,7 @@ FINEST = 0.25
 """Radians; noise below which the network of `view='denoiser'` answers relative to it, not absolutely."""
 PUBLISHED_NOISE = 1.0
 """Factor of the noise in the reverse steps, as published."""
-Net = Callable[[Tensor, float, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+Net = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 # The process, one function per formula.
@@ -280,7 +280,7 @@ class Kldm(StructureModel):
     ) -> tuple[Tensor, Tensor]:
         if self.chosen.sampler == "pc" and recorder is None:
             r, l = predictor_corrector(
-                self.predict_at, numbers, noise, steps=steps or self.chosen.steps, span=self.chosen.span
+                self.predict, numbers, noise, steps=steps or self.chosen.steps, span=self.chosen.span
             )
         else:
             end = self.process(numbers, steps=steps).run(noise, recorder)
@@ -291,17 +291,13 @@ class Kldm(StructureModel):
         if self.chosen.sampler == "pc":
             return super().process(numbers)  # refuses: its predictor is deterministic
         return EulerMaruyama(
-            self.predict_at,
+            self.predict,
             numbers,
             steps or self.chosen.steps,
             cell_step=self.chosen.cell_step,
             span=self.chosen.span,
             heat=self.chosen.noise,
         )
-
-    def predict_at(self, numbers: Tensor, t: float, r: Tensor, v: Tensor, l: Tensor) -> tuple[Tensor, Tensor]:
-        """`predict` at one time for all."""
-        return self.predict(numbers, torch.full((len(numbers),), t, device=r.device), r, v, l)
 
 
 def noised(r0: Tensor, s: Tensor, noise_v: Tensor, noise_r: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -333,7 +329,7 @@ class EulerMaruyama(Process):
     follow the new velocities.
 
     Args:
-        net: Scaled score of coordinates and clean cell numbers.
+        net: Scaled score of coordinates and clean cell numbers, at the time of each crystal.
         numbers: Atomic numbers.  # [b, n]
         steps: K.
         cell_step: See `KldmSettings`.
@@ -358,23 +354,24 @@ class EulerMaruyama(Process):
     def start(self, noise: Noise) -> State:
         return dict(zip("rvl", _start(self.numbers, noise), strict=True))
 
-    def transition(self, i: int, state: State) -> Transition:
+    def transition(self, i: int | Tensor, state: State) -> Transition:
         """v' = e^h v + 2(e^h − 1)Ŝ + √(e^(2h) − 1) C(ξ);  r' = wπ(r − h v')"""
-        r, v, l = (state[name] for name in "rvl")
-        return self.towards(i, state, *self.net(self.numbers, float(self.times[i]), r, v, l))
+        every = self.times[i].expand(len(self.numbers))
+        return self.towards(i, state, *self.net(self.numbers, every, *(state[name] for name in "rvl")))
 
-    def towards(self, i: int, state: State, prediction: Tensor, clean: Tensor) -> Transition:
+    def towards(self, i: int | Tensor, state: State, prediction: Tensor, clean: Tensor) -> Transition:
         """Step i, given what the network said."""
-        t, after = self.times[i], self.times[i + 1]
+        now, then = self.times[i], self.times[i + 1]
+        t, after = (time[..., None, None] for time in (now, then))
         h = self.span * (t - after)
         r, v, l = (state[name] for name in "rvl")
         score = velocity_score(t, v, prediction, self.span)
         velocity = Gaussian(
             torch.exp(h) * v + 2 * torch.expm1(h) * score,
-            float(self.heat * torch.expm1(2 * h).sqrt()),
+            number(self.heat * torch.expm1(2 * h[..., 0, 0]).sqrt()),
             centred=True,
         )
-        cell = _cell_step(l, clean, t, after, exact=self.cell_step == "exact")
+        cell = _cell_step(l, clean, now, then, exact=self.cell_step == "exact")
 
         def follow(drawn: State) -> State:
             return {"r": wrap_angle(r - h * drawn["v"]), **drawn}
@@ -383,16 +380,22 @@ class EulerMaruyama(Process):
 
 
 def _cell_step(l: Tensor, clean: Tensor, t: Tensor, after: Tensor, *, exact: bool) -> Gaussian:
-    """Of the cell numbers: l' = l + (½βl + βq)Δ + √(βΔ) ξ, or exactly for a constant prediction."""
+    """Of the cell numbers: l' = l + (½βl + βq)Δ + √(βΔ) ξ, or exactly for a constant prediction.
+
+    # [b, 6], [b, 6], [] or [b], [] or [b]
+    """
+    t, after = t[..., None], after[..., None]
     alpha, sigma = cell_signal(t)
     q = (alpha * clean - l) / sigma**2
     if not exact:
         step = t - after
-        return Gaussian(l + (0.5 * beta(t) * l + beta(t) * q) * step, float((beta(t) * step).sqrt()))
+        std = (beta(t) * step).sqrt()
+        return Gaussian(l + (0.5 * beta(t) * l + beta(t) * q) * step, number(std[..., 0]))
     alpha1, sigma1 = cell_signal(after)
     gain = torch.log(alpha1 / sigma1) - torch.log(alpha / sigma)
     mean = alpha1 / alpha * l + 2 * sigma * sigma1 * torch.sinh(gain) * q
-    return Gaussian(mean, float(sigma1 * (-torch.expm1(-2 * gain)).sqrt()))
+    std = sigma1 * (-torch.expm1(-2 * gain)).sqrt()
+    return Gaussian(mean, number(std[..., 0]))
 
 
 def _times(numbers: Tensor, steps: int) -> Tensor:
@@ -410,7 +413,7 @@ def predictor_corrector(
         h = span * (t - after)
         alpha, sigma = cell_signal(t)
 
-        prediction, clean = net(numbers, float(t), r, v, l)
+        prediction, clean = net(numbers, t.expand(len(numbers)), r, v, l)
         score = velocity_score(t, v, prediction, span)
         q = (alpha * clean - l) / sigma**2
         d = _TAU / (score**2).mean(dim=(1, 2), keepdim=True).clamp(min=1e-12)
@@ -420,7 +423,7 @@ def predictor_corrector(
         d = _TAU / (q**2).mean(dim=1, keepdim=True).clamp(min=1e-12)
         l = l + d * q + (2 * d).sqrt() * noise.normal(6)
 
-        prediction, clean = net(numbers, float(t), r, v, l)
+        prediction, clean = net(numbers, t.expand(len(numbers)), r, v, l)
         score = velocity_score(t, v, prediction, span)
         q = (alpha * clean - l) / sigma**2
         wide, narrow = (velocity_variance(span * x).sqrt() for x in (t, after))

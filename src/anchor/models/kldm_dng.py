@@ -24,7 +24,7 @@ from anchor.models.data import Batch
 from anchor.models.kldm import SETTINGS as CSP_SETTINGS
 from anchor.models.kldm import EulerMaruyama, Kldm, KldmSettings
 from anchor.models.noise import Noise
-from anchor.models.transitions import Process, State, Trajectory, Transition, Unmasking
+from anchor.models.transitions import Process, State, Trajectory, Transition, Unmasking, number
 from anchor.models.types import KINDS, Marginals, TypeHead
 
 _EDGE = 1e-4  # of a(t) at both ends
@@ -161,20 +161,21 @@ class Uncovering(EulerMaruyama):
     def __init__(self, model: KldmDng, numbers: Tensor, steps: int) -> None:
         csp = model.chosen.csp
         super().__init__(
-            model.csp.predict_at, numbers, steps, cell_step=csp.cell_step, span=csp.span, heat=csp.noise
+            model.csp.predict, numbers, steps, cell_step=csp.cell_step, span=csp.span, heat=csp.noise
         )
         self.model = model
 
     def start(self, noise: Noise) -> State:
         return {**super().start(noise), "h": torch.zeros_like(self.numbers)}
 
-    def transition(self, i: int, state: State) -> Transition:
+    def transition(self, i: int | Tensor, state: State) -> Transition:
         t, after = self.times[i], self.times[i + 1]
         every = t.expand(len(self.numbers))
         prediction, clean, log_chances = self.model.predict(
             state["h"], every, *(state[name] for name in "rvl")
         )
         rest = self.towards(i, state, prediction, clean)
-        last = i == self.steps - 1
-        chance = 1.0 if last else float((shown(after) - shown(t)) / (1 - shown(t)))
-        return Transition({**rest.parts, "h": Unmasking(state["h"], chance, log_chances)}, rest.follow)
+        last = torch.as_tensor(i == self.steps - 1, device=t.device)
+        chance = torch.where(last, 1.0, (shown(after) - shown(t)) / (1 - shown(t)))
+        uncovered = Unmasking(state["h"], number(chance), log_chances)
+        return Transition({**rest.parts, "h": uncovered}, rest.follow)

@@ -5,7 +5,8 @@
         state = process.transition(i, state).draw(noise)
 
 So what was sampled can be recorded (`Trajectory`) and its density found again under other weights, with a
-gradient (`log_prob`): all that policy-gradient fine-tuning (DDPO) of a model needs.
+gradient (`log_prob`): all that policy-gradient fine-tuning (DDPO) of a model needs. Many steps of a way are
+found again in one call of the network, each crystal at a step of its own (`Trajectory.at`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,23 @@ from anchor.models.noise import Noise
 
 State = dict[str, Tensor]
 """Everything the next step depends on, by name.  # [b, ...] each"""
+Each = float | Tensor
+"""A number for all crystals, or one for each.  # [b]"""
+
+
+def beside(number: Each, values: Tensor) -> Each:
+    """A number as it is multiplied with values of crystals.  # [b], [b, ...] -> [b, 1, ...]"""
+    return number.view(-1, *[1] * (values.dim() - 1)) if isinstance(number, Tensor) else number
+
+
+def entry(table: Sequence[float], i: int | Tensor) -> Each:
+    """Of step i, or of the step of each crystal."""
+    return torch.tensor(table, device=i.device)[i] if isinstance(i, Tensor) else table[i]
+
+
+def number(value: Tensor) -> Each:
+    """A single one as a float."""
+    return value if value.dim() else float(value)
 
 
 class Part(Protocol):
@@ -54,13 +72,13 @@ class Gaussian:
 
     Attributes:
         mean: Depends on the weights.  # [b, ...]
-        std: One for all, without weights in it; 0 where nothing is random.
+        std: Without weights in it; 0 where nothing is random.
         centred: Noise has no mean over the atoms, dimension 1: 3(n − 1) of its 3n numbers are free.
         periodic: The mean is known up to whole numbers only; what is drawn is not wrapped.
     """
 
     mean: Tensor
-    std: float
+    std: Each
     centred: bool = False
     periodic: bool = False
 
@@ -70,12 +88,12 @@ class Gaussian:
 
     @property
     def random(self) -> bool:
-        return self.std > 0
+        return bool(torch.as_tensor(self.std).min() > 0)
 
     def draw(self, noise: Noise) -> Tensor:
         """One draw for each crystal.  # [b, ...]"""
         normal = noise.normal(*self.mean.shape[1:])
-        return self.mean + self.std * (centre(normal) if self.centred else normal)
+        return self.mean + beside(self.std, normal) * (centre(normal) if self.centred else normal)
 
     def log_prob(self, value: Tensor, drawn_around: Tensor) -> Tensor:
         """ln of the density of what was drawn, summed over the free dimensions.  # [b]
@@ -92,7 +110,8 @@ class Gaussian:
             error = error - torch.round(error - (value - drawn_around)).detach()
         free = error[0].numel() - (error.shape[2] if self.centred else 0)
         square = (error**2).flatten(1).sum(dim=1)
-        return -square / (2 * self.std**2) - free / 2 * math.log(2 * math.pi * self.std**2)
+        variance = torch.as_tensor(self.std, dtype=square.dtype, device=square.device) ** 2
+        return -square / (2 * variance) - free / 2 * torch.log(2 * math.pi * variance)
 
     def divergence(self, other: Gaussian) -> Tensor:
         """|m − m'|²/(2 std²); periodic means by their nearest images, which bounds the KL from above."""
@@ -113,7 +132,7 @@ class Unmasking:
     """
 
     numbers: Tensor
-    chance: float
+    chance: Each
     log_chances: Tensor
 
     @property
@@ -122,11 +141,11 @@ class Unmasking:
 
     @property
     def random(self) -> bool:
-        return self.chance > 0
+        return bool(torch.as_tensor(self.chance).min() > 0)
 
     def draw(self, noise: Noise) -> Tensor:
         n = self.numbers.shape[1]
-        opens = noise.uniform(n) < self.chance
+        opens = noise.uniform(n) < beside(self.chance, self.numbers)
         upto = self.log_chances.exp().cumsum(dim=-1)
         # In units of the whole, which rounding leaves a little beside 1
         place = noise.uniform(n, 1).to(upto.dtype) * upto[..., -1:]
@@ -137,9 +156,9 @@ class Unmasking:
         """Σ over masked atoms: ln(1 − u) where still masked, else ln u + ln p(element).  # [b]"""
         del drawn_around
         masked = self.numbers == 0
-        stays = math.log1p(-self.chance) if self.chance < 1 else -math.inf
         chosen = torch.gather(self.log_chances, -1, value[..., None])[..., 0]
-        each = torch.where(value == 0, torch.full_like(chosen, stays), math.log(self.chance) + chosen)
+        chance = torch.as_tensor(beside(self.chance, chosen), dtype=chosen.dtype, device=chosen.device)
+        each = torch.where(value == 0, torch.log1p(-chance), chance.log() + chosen)
         return torch.where(masked, each, torch.zeros_like(each)).sum(dim=1)
 
     def divergence(self, other: Unmasking) -> Tensor:
@@ -191,8 +210,8 @@ class Process(ABC):
         """The first state: noise, without weights in it."""
 
     @abstractmethod
-    def transition(self, i: int, state: State) -> Transition:
-        """Step i, 0 … steps − 1: calls the network."""
+    def transition(self, i: int | Tensor, state: State) -> Transition:
+        """Step i, 0 … steps − 1, of all crystals or of each: calls the network.  # [b]"""
 
     def run(self, noise: Noise, recorder: Trajectory | None = None) -> State:
         """The last state; the way there is added to the recorder."""
@@ -278,13 +297,34 @@ class Trajectory:
             )
         return chosen
 
+    def at(self, process_of: Callable[[Tensor], Process], steps: Sequence[int]) -> Transition:
+        """Several steps in one call of the network: a row for each crystal at each step, steps first.
+
+        Args:
+            process_of: The process of atomic numbers [rows, n].
+            steps: S of them.  # S · b rows
+        """
+        rows = torch.tensor(steps, device=self.numbers.device).repeat_interleave(len(self.numbers))
+        process = process_of(self.numbers.repeat(len(steps), 1))
+        return process.transition(rows, _joined([self.states[i] for i in steps]))
+
+    def log_prob_at(self, steps: Sequence[int], transition: Transition) -> Tensor:
+        """ln of the density of steps, had they been drawn from the `transition` of `at`.  # [S, b]"""
+        after = _joined([self.states[i + 1] for i in steps])
+        around = _joined(
+            [{name: part.around for name, part in self.transitions[i].parts.items()} for i in steps]
+        )
+        every = [part.log_prob(after[name], around[name]) for name, part in transition.parts.items()]
+        return torch.stack(every).sum(dim=0).view(len(steps), -1)
+
     def log_prob_of(self, i: int, transition: Transition) -> Tensor:
         """ln of the density of step i, had it been drawn from `transition`.  # [b]"""
-        after, then = self.states[i + 1], self.transitions[i].parts
-        return sum(
-            (part.log_prob(after[name], then[name].around) for name, part in transition.parts.items()),
-            torch.zeros((), device=self.numbers.device),
-        )
+        return self.log_prob_at([i], transition)[0]
+
+
+def _joined(states: Sequence[State]) -> State:
+    """One below the other."""
+    return {name: torch.cat([state[name] for state in states]) for name in states[0]}
 
 
 def _some(part: Any, members: Tensor) -> Any:

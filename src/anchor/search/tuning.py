@@ -22,6 +22,7 @@ def tuning(
     episodes: int = EPISODES,
     learning_rate: float = LEARNING_RATE,
     kl: float = 0.0,
+    scored: float = 1.0,
 ) -> dict[str, Any]:
     """Values for `load_config`: a campaign whose proposer is the generator, and learns.
 
@@ -30,6 +31,7 @@ def tuning(
         reward: Of `REWARDS`.
         episodes: Updates, of `EPISODE` structures each.
         kl: Weight of the KL to the pretrained model.
+        scored: Share of the scored steps that are replayed.
     """
     return {
         "policy.source": "generator",
@@ -37,6 +39,7 @@ def tuning(
         "generator.train": True,
         "generator.learning_rate": learning_rate,
         "generator.kl": kl,
+        "generator.scored": scored,
         "reward.weights": REWARDS[reward],
         "grpo.group_size": EPISODE,
         "grpo.groups_per_step": 1,
