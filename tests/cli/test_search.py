@@ -42,6 +42,8 @@ def test_resume_goes_on(folder: Path) -> None:
     result = RUNNER.invoke(app, ["resume", str(folder), "-n", "16", "--finds", "0", "--json"])
     assert result.exit_code == 0, result.output
     assert json.loads(result.output)["counts"]["proposed"] == 16
+    result = RUNNER.invoke(app, ["resume", str(folder), "--beyond", "catalog"])
+    assert "'catalog' is no catalogue" in str(result.exception)
 
 
 def test_sample_draws_from_the_campaigns_policy(folder: Path) -> None:

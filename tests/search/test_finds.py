@@ -283,3 +283,8 @@ def test_a_refinement_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.M
     assert not before & set(made)
     refine(campaign, 1, max_steps=3)
     assert len(rows()) < len(whole), "fewer are asked for: the others go"
+    had = whole[0]["formula"]
+    refine(campaign, 20, without={had}, max_steps=3)
+    assert {row["formula"] for row in campaign.ledger.find_rows()} == {
+        row["formula"] for row in whole if not row["known_in"]
+    } - {had}

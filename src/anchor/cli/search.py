@@ -164,6 +164,12 @@ def resume(
     ] = None,
     finds: FindsCount = 20,
     verify: VerifyCount = 12,
+    beyond: Annotated[
+        str | None,
+        typer.Option(
+            help="Relax no formula to the end that this catalogue has: 'catalogue', or a .npz file."
+        ),
+    ] = None,
     ledger: Annotated[
         str | None, typer.Option(help="Database URL, if the ledger is not in the folder.")
     ] = None,
@@ -178,15 +184,28 @@ def resume(
 ) -> None:
     """Go on with a campaign, exactly as if it had never stopped.
 
-    Example: anchor resume runs/20261115-120000 -n 1000
+    Examples:
+
+      anchor resume runs/20261115-120000 -n 1000
+
+      anchor resume runs/20261115-120000 --finds 5000 --beyond catalogue     for a catalogue that grows
     """
     from anchor.search.campaign import Campaign
 
+    had = _formulas_of(beyond) if beyond else frozenset()
     campaign = Campaign.resume(ledger or folder, accept_changes=accept_changes, where=where)
     budget = structures or campaign.config.run.structures
     _say(f"going on from {campaign.structures} of {budget} structures", json)
     with campaign.ledger.alone():
-        _run(campaign, folder, ledger, budget, finds, verify, json)
+        _run(campaign, folder, ledger, budget, finds, verify, json, had)
+
+
+def _formulas_of(place: str) -> frozenset[str]:
+    from anchor.catalogue.catalogue import is_catalogue, open_catalogue
+
+    if not is_catalogue(place):
+        raise InputError(f"'{place}' is no catalogue", "name 'catalogue', the one that ships, or a .npz file")
+    return frozenset(open_catalogue(place).formulas)
 
 
 def sample(
@@ -237,7 +256,14 @@ def sample(
 
 
 def _run(
-    campaign: Campaign, folder: Path, ledger: str | None, budget: int, finds: int, verify: int, json: bool
+    campaign: Campaign,
+    folder: Path,
+    ledger: str | None,
+    budget: int,
+    finds: int,
+    verify: int,
+    json: bool,
+    had: frozenset[str] = frozenset(),
 ) -> None:
     """Run, refine the finds, attack them, write files, say what came out."""
     from anchor.cli.found import brief, show_found, spoken
@@ -284,7 +310,7 @@ def _run(
         if finds:
             _say("its finds so far are relaxed now; Ctrl-C leaves that out, too", json)
     try:
-        found = _refined(campaign, folder, finds, verify, json)
+        found = _refined(campaign, folder, finds, verify, json, had)
     except KeyboardInterrupt:
         _say(f"\ninterrupted: what is stored is reported, the rest of the finds comes with: {again}", json)
         found = Finds.read(campaign.ledger)
@@ -316,8 +342,10 @@ def _run(
     typer.echo("\n".join(["", "next:", *(f"  {step}" for step in steps)]))
 
 
-def _refined(campaign: Campaign, folder: Path, finds: int, verify: int, json: bool) -> Finds:
-    """The best candidates relaxed with the cell free, reported, then attacked."""
+def _refined(
+    campaign: Campaign, folder: Path, finds: int, verify: int, json: bool, had: frozenset[str]
+) -> Finds:
+    """The best candidates relaxed with the cell free, but for formulas at hand, reported, then attacked."""
     from anchor.cli.verify import write_files
     from anchor.search.finds import Finds, refine
 
@@ -329,7 +357,7 @@ def _refined(campaign: Campaign, folder: Path, finds: int, verify: int, json: bo
         if of > MANY_FINDS:
             _say(f"relaxed {done} of {of} finds", json)
 
-    found = refine(campaign, finds, on_progress=relaxed)
+    found = refine(campaign, finds, without=had, on_progress=relaxed)
     if verify and found.groups():
         write_files(campaign.ledger, folder, found)
         _say(f"attacking the best {min(verify, len(found.new))} …", json)

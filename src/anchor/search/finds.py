@@ -12,7 +12,7 @@ believable and was not broken by an attack is called a find.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -194,9 +194,10 @@ def about(row: dict[str, Any]) -> str:
     return "; ".join(notes)
 
 
-def choose(campaign: Campaign, most: int) -> list[dict[str, Any]]:
+def choose(campaign: Campaign, most: int, without: Collection[str] = ()) -> list[dict[str, Any]]:
     """The candidates worth refining: valid, formula known nowhere, lowest E_hull, one per formula."""
-    return _best(campaign, candidates.c.known_in == "")[:most]
+    best = _best(campaign, candidates.c.known_in == "")
+    return [row for row in best if row["formula"] not in without][:most]
 
 
 def choose_known(campaign: Campaign, most: int) -> list[dict[str, Any]]:
@@ -224,6 +225,7 @@ def refine(
     campaign: Campaign,
     most: int = 20,
     *,
+    without: Collection[str] = (),
     max_steps: int = 400,
     on_progress: Callable[[int, int], object] = lambda _done, _of: None,
 ) -> Finds:
@@ -235,10 +237,11 @@ def refine(
     Args:
         campaign: Whose candidates.
         most: New formulas; rediscoveries come on top, up to a quarter of this.
+        without: Formulas that are left out: a catalogue has them.
         max_steps: Of a relaxation.
         on_progress: Told how many are done, and of how many.
     """
-    chosen = [*choose(campaign, most), *choose_known(campaign, -(-most // 4))]
+    chosen = [*choose(campaign, most, without), *choose_known(campaign, -(-most // 4))]
     blocks: dict[int, list[dict[str, Any]]] = {}
     for row in sorted(chosen, key=lambda row: row["id"]):
         blocks.setdefault(row["id"] // BLOCK, []).append(row)
