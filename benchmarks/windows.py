@@ -1,0 +1,59 @@
+"""What campaigns found in each stretch of their way, as tables.
+
+    python benchmarks/windows.py CAMPAIGN [CAMPAIGN …] [--window 1024]
+
+Of each window: valid, unique (among all so far), MSUN and SUN with 95 % intervals, SUN in systems of which
+the databases list a compound, and structures by number of elements. Energies are those of the search.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from pathlib import Path
+
+from anchor.outcomes.tally import TALLY_COLUMNS, Tally
+from anchor.search.ledger import Ledger
+from anchor.statistics import wilson_interval
+
+COUNTED = ("valid", "unique", "msun", "sun")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("campaigns", type=Path, nargs="+")
+    parser.add_argument("--window", type=int, default=1024)
+    arguments = parser.parse_args()
+    for campaign in arguments.campaigns:
+        print(f"\n{campaign}\n")
+        print("| structures | valid | unique | MSUN (95 %) | SUN (95 %) | … known systems | k = 2, 3, 4 |")
+        print("| --- " * 7 + "|")
+        tally, window, n = Tally(), Counter[str](), 0
+        rows = Ledger.open(str(campaign)).rows((*TALLY_COLUMNS, "n_elements", "thin"))
+        for row in rows:
+            flags = tally.add(row)
+            window.update(name for name in COUNTED if flags[name])
+            window.update([f"k{row['n_elements']}", *["studied"] * (flags["sun"] and not row["thin"])])
+            n += 1
+            if n == arguments.window:
+                print(line(window, tally.proposed, n))
+                window, n = Counter(), 0
+        if n:
+            print(line(window, tally.proposed, n))
+        print(f"\nin all {tally.proposed}: MSUN {tally.counts['msun']}, SUN {tally.counts['sun']}")
+
+
+def line(window: Counter[str], end: int, n: int) -> str:
+    """Counts of n structures, of which `end` is the last."""
+    cells = [f"{end - n + 1:,} – {end:,}", *(str(window[name]) for name in ("valid", "unique"))]
+    for name in ("msun", "sun"):
+        low, high = wilson_interval(window[name], n)
+        cells.append(f"{window[name]} ({100 * low:.0f}–{100 * high:.0f} %)")
+    cells += [str(window["studied"]), ", ".join(str(window[f"k{k}"]) for k in (2, 3, 4))]
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    main()
