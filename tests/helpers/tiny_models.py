@@ -36,7 +36,7 @@ def tiny_joint(name: str, *, answer: str = "expected") -> JointModel:
     torch.manual_seed(0)
     if name == "kldm-dng":
         csp = kldm.KldmSettings(size=CSP, cell_step="exact", view="denoiser", span=4.0, pairing="nearest")
-        return kldm_dng.KldmDng(kldm_dng.KldmDngSettings(csp))
+        return kldm_dng.KldmDng(kldm_dng.KldmDngSettings(csp, uncovering="in turn"))
     small = crystalite_dng.SETTINGS["small"]
     size = replace(TRANSFORMER, shared_bias=True, descriptors=True, roles=True, pair_values=True)
     return crystalite_dng.CrystaliteDng(replace(small, csp=replace(small.csp, size=size), answer=answer))

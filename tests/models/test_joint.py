@@ -19,10 +19,11 @@ from anchor.models.compositions import learn_compositions
 from anchor.models.data import Batch, TrainingSet, reference_split, to_batches
 from anchor.models.ddpo import Tether, Way, accumulate
 from anchor.models.frames import ranks
+from anchor.models.kldm_dng import due
 from anchor.models.registry import load_model, model_from, new_model, save_model
 from anchor.models.training import Trainer
 from anchor.models.transformer import expected_ranks
-from anchor.models.transitions import Gaussian, Process, Trajectory, Transition, Unmasking
+from anchor.models.transitions import Gaussian, InTurn, Process, Trajectory, Transition, Unmasking
 from anchor.models.types import KINDS, LATENT, element_vectors
 from anchor.weights import live_hash
 
@@ -91,6 +92,34 @@ def test_uncovering_draws_what_its_density_says():
     assert float(kept.log_prob(torch.tensor([[2, 1]]), kept.numbers)) == pytest.approx(math.log(0.5))
 
 
+def test_uncovering_in_turn_draws_what_its_density_says():
+    chances, count = torch.tensor([0.0, 0.7, 0.3]), 6000
+    numbers = torch.tensor([[0, 2, 0, 0]])
+    one = InTurn(numbers, 2, chances.log().expand(1, 4, 3))
+    many = InTurn(numbers.expand(count, 4), 2, chances.log().expand(count, 4, 3))
+    drawn, found = many.draw(noise(count)), []
+    assert (drawn[:, 1] == 2).all(), "what is uncovered never changes"
+    assert ((drawn == 0).sum(dim=1) == 1).all(), "two of three"
+    for value in torch.cartesian_prod(*[torch.arange(3)] * 3):
+        whole = torch.stack([value[0], torch.tensor(2), value[1], value[2]])
+        chance = float(one.log_prob(whole[None], numbers).exp())
+        share = float((drawn == whole).all(dim=1).float().mean())
+        assert abs(share - chance) < 4 * math.sqrt(max(chance, 1e-4) / count)
+        found.append(chance)
+    assert sum(found) == pytest.approx(1.0, abs=1e-6)
+    assert found.count(0.0) == len(found) - 12, "three pairs of atoms, two elements each"
+
+
+@pytest.mark.parametrize("n", [1, 4, 7, 20])
+@pytest.mark.parametrize("steps", [3, 7, 50])
+def test_in_turn_all_are_uncovered_and_none_with_another_if_there_are_steps_enough(n, steps):
+    counts = [due(n, i + 1, steps) - due(n, i, steps) for i in range(steps)]
+    assert sum(counts) == n
+    assert max(counts) <= math.ceil(n / steps)
+    at_once = due(n, torch.arange(steps) + 1, steps) - due(n, torch.arange(steps), steps)
+    assert at_once.tolist() == counts
+
+
 def test_the_chance_of_an_element_is_that_of_all_ways_to_it():
     """Σ over the steps at which an atom may be uncovered of exp(Σ ln p), for constant chances."""
 
@@ -137,7 +166,7 @@ def test_mean_density_is_minus_the_entropy(name):
     with torch.no_grad():
         process = model.process(torch.zeros(1, 2, dtype=torch.long), steps=4)
         state = process.start(noise(1))
-        step = process.transition(1, state)
+        step = process.transition(2, state)
     many = {key: _repeated(part, count) for key, part in step.parts.items()}
     drawn = {key: part.draw(noise(count, seed=5)) for key, part in many.items()}
     found = -sum(part.log_prob(drawn[key], part.around) for key, part in many.items())
@@ -149,10 +178,9 @@ def test_mean_density_is_minus_the_entropy(name):
 def _repeated(part, count):
     if isinstance(part, Gaussian):
         return replace(part, mean=part.mean.expand(count, *part.mean.shape[1:]))
-    return Unmasking(
-        part.numbers.expand(count, -1),
-        part.chance,
-        part.log_chances.expand(count, *part.log_chances.shape[1:]),
+    numbers = part.numbers.expand(count, -1)
+    return replace(
+        part, numbers=numbers, log_chances=part.log_chances.expand(count, *part.log_chances.shape[1:])
     )
 
 
@@ -160,10 +188,10 @@ def _entropy(part) -> float:
     if isinstance(part, Gaussian):
         free = part.mean[0].numel() - (3 if part.centred else 0)
         return free / 2 * math.log(2 * math.pi * math.e * part.std**2)
-    u, p = part.chance, part.log_chances[part.numbers == 0]
+    assert part.count > 0
+    p = part.log_chances[part.numbers == 0]
     own = -(p.exp() * p).nan_to_num().sum(-1)
-    each = -u * math.log(u) - (1 - u) * math.log1p(-u) + u * own
-    return float(each.sum())
+    return math.log(math.comb(len(own), part.count)) + float(part.count * own.mean())
 
 
 # Nothing that is noised or seen knows the clean elements
@@ -329,5 +357,8 @@ def test_the_way_to_the_pretrained_model(name):
     assert float(two[0].divergence(two[1])) == pytest.approx(expected)
     p, q = torch.tensor([0.2, 0.8]), torch.tensor([0.5, 0.5])
     masks = [Unmasking(torch.zeros(1, 1, dtype=torch.long), 0.25, c.log()[None, None]) for c in (p, q)]
-    expected = 0.25 * float((p * (p / q).log()).sum())
-    assert float(masks[0].divergence(masks[1])) == pytest.approx(expected)
+    apart = float((p * (p / q).log()).sum())
+    assert float(masks[0].divergence(masks[1])) == pytest.approx(0.25 * apart)
+    blank = torch.zeros(1, 3, dtype=torch.long)  # of three one has its turn, whichever: the sum of a third
+    turns = [InTurn(blank, 1, c.log().expand(1, 3, 2)) for c in (p, q)]
+    assert float(turns[0].divergence(turns[1])) == pytest.approx(apart)

@@ -5,6 +5,10 @@ Beside the process of `kldm`, at time t an atom shows its element with probabili
 and is masked otherwise, each by itself. The network sees 0 for a masked atom and tells the chances of its
 element. Reverse: a masked atom is uncovered with u = (a(t') − a(t))/(1 − a(t)), its element drawn from those
 chances; what is uncovered never changes. The last step uncovers all that is left.
+
+Atoms that are uncovered in one step do not know of each other: of 10 atoms in 50 steps about one pair. The
+small model therefore uncovers them in turn, as many in each step as it is time for (n i/K before step i),
+which are chosen by lot: with at least n steps every atom knows all before it.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +28,16 @@ from anchor.models.data import Batch
 from anchor.models.kldm import SETTINGS as CSP_SETTINGS
 from anchor.models.kldm import EulerMaruyama, Kldm, KldmSettings
 from anchor.models.noise import Noise
-from anchor.models.transitions import Process, State, Trajectory, Transition, Unmasking, number
+from anchor.models.transitions import (
+    InTurn,
+    Part,
+    Process,
+    State,
+    Trajectory,
+    Transition,
+    Unmasking,
+    number,
+)
 from anchor.models.types import KINDS, Marginals, TypeHead
 
 _EDGE = 1e-4  # of a(t) at both ends
@@ -38,15 +51,17 @@ class KldmDngSettings:
         csp: Of the process and network of coordinates and cell.
         type_weight: Of the loss of elements; those of velocity and cell are 1 (the mean of the three is
             taken, as published).
+        uncovering: Which masked atoms get an element in a step: 'by chance', each by itself, or 'in turn'.
     """
 
     csp: KldmSettings = field(default_factory=KldmSettings)
     type_weight: float = 1.0
+    uncovering: Literal["by chance", "in turn"] = "by chance"
 
 
 SETTINGS = {
     # Full noise in every step, the paper's 50 of them: steps without noise have no density.
-    "small": KldmDngSettings(replace(CSP_SETTINGS["small"], noise=1.0, steps=50)),
+    "small": KldmDngSettings(replace(CSP_SETTINGS["small"], noise=1.0, steps=50), uncovering="in turn"),
     "published": KldmDngSettings(CSP_SETTINGS["published"]),
 }
 
@@ -54,6 +69,11 @@ SETTINGS = {
 def shown(t: Tensor) -> Tensor:
     """a(t): chance that an atom shows its element."""
     return (1 - 2 * _EDGE) * (1 - t) + _EDGE
+
+
+def due(n: int, i: int | Tensor, steps: int) -> int | Tensor:
+    """Atoms of n that show their element before step i, in turn: n i/K, rounded."""
+    return (2 * n * i + steps) // (2 * steps)
 
 
 class KldmDng(JointModel):
@@ -169,13 +189,18 @@ class Uncovering(EulerMaruyama):
         return {**super().start(noise), "h": torch.zeros_like(self.numbers)}
 
     def transition(self, i: int | Tensor, state: State) -> Transition:
-        t, after = self.times[i], self.times[i + 1]
-        every = t.expand(len(self.numbers))
+        every = self.times[i].expand(len(self.numbers))
         prediction, clean, log_chances = self.model.predict(
             state["h"], every, *(state[name] for name in "rvl")
         )
         rest = self.towards(i, state, prediction, clean)
-        last = torch.as_tensor(i == self.steps - 1, device=t.device)
-        chance = torch.where(last, 1.0, (shown(after) - shown(t)) / (1 - shown(t)))
-        uncovered = Unmasking(state["h"], number(chance), log_chances)
-        return Transition({**rest.parts, "h": uncovered}, rest.follow)
+        return Transition({**rest.parts, "h": self.uncovered(i, state["h"], log_chances)}, rest.follow)
+
+    def uncovered(self, i: int | Tensor, numbers: Tensor, log_chances: Tensor) -> Part:
+        """Who gets an element in step i, and which."""
+        if self.model.chosen.uncovering == "in turn":
+            before, after = (due(numbers.shape[1], step, self.steps) for step in (i, i + 1))
+            return InTurn(numbers, after - before, log_chances)
+        now, then = shown(self.times[i]), shown(self.times[i + 1])
+        last = torch.as_tensor(i == self.steps - 1, device=now.device)
+        return Unmasking(numbers, number(torch.where(last, 1.0, (then - now) / (1 - now))), log_chances)

@@ -146,11 +146,7 @@ class Unmasking:
     def draw(self, noise: Noise) -> Tensor:
         n = self.numbers.shape[1]
         opens = noise.uniform(n) < beside(self.chance, self.numbers)
-        upto = self.log_chances.exp().cumsum(dim=-1)
-        # In units of the whole, which rounding leaves a little beside 1
-        place = noise.uniform(n, 1).to(upto.dtype) * upto[..., -1:]
-        drawn = (upto <= place).sum(dim=-1).clamp(max=upto.shape[-1] - 1)
-        return torch.where(opens & (self.numbers == 0), drawn, self.numbers)
+        return torch.where(opens & (self.numbers == 0), _kinds(self.log_chances, noise), self.numbers)
 
     def log_prob(self, value: Tensor, drawn_around: Tensor) -> Tensor:
         """Σ over masked atoms: ln(1 − u) where still masked, else ln u + ln p(element).  # [b]"""
@@ -163,9 +159,74 @@ class Unmasking:
 
     def divergence(self, other: Unmasking) -> Tensor:
         """Σ over masked atoms: u Σ_e p(e) ln(p(e) / p'(e))"""
-        chances = self.log_chances.exp()
-        apart = torch.where(chances > 0, chances * (self.log_chances - other.log_chances), 0.0).sum(dim=-1)
-        return self.chance * torch.where(self.numbers == 0, apart, 0.0).sum(dim=1)
+        apart = torch.where(self.numbers == 0, _apart(self.log_chances, other.log_chances), 0.0)
+        return self.chance * apart.sum(dim=1)
+
+
+@dataclass(frozen=True, eq=False)
+class InTurn:
+    """As many of the atoms without an element as it is time for get one, any of them alike; the others wait.
+
+    Attributes:
+        numbers: Atomic numbers, 0 where masked.  # [b, n]
+        count: Atoms that get an element in this step, at most as many as are masked.
+        log_chances: ln of the chances of the elements, by atomic number.  # [b, n, kinds]
+    """
+
+    numbers: Tensor
+    count: int | Tensor
+    log_chances: Tensor
+
+    @property
+    def around(self) -> Tensor:
+        return self.numbers
+
+    @property
+    def random(self) -> bool:
+        return True  # where nobody's turn has come, what happens has the chance 1
+
+    def draw(self, noise: Noise) -> Tensor:
+        n, masked = self.numbers.shape[1], self.numbers == 0
+        lots = torch.where(masked, noise.uniform(n).to(self.log_chances.dtype), 2.0)
+        place = lots.argsort(dim=1).argsort(dim=1)
+        opens = masked & (place < beside(self.count, place))
+        return torch.where(opens, _kinds(self.log_chances, noise), self.numbers)
+
+    def log_prob(self, value: Tensor, drawn_around: Tensor) -> Tensor:
+        """Σ over uncovered atoms of ln p(element), and −ln of how many choices of them there are.  # [b]"""
+        del drawn_around
+        masked = self.numbers == 0
+        opened = masked & (value != 0)
+        chosen = torch.gather(self.log_chances, -1, value[..., None])[..., 0]
+        told = torch.where(opened, chosen, torch.zeros_like(chosen)).sum(dim=1)
+        count, among = self._counts(told)
+        choices = torch.lgamma(among + 1) - torch.lgamma(count + 1) - torch.lgamma(among - count + 1)
+        return torch.where(opened.sum(dim=1) == count, told - choices, -math.inf)
+
+    def divergence(self, other: InTurn) -> Tensor:
+        """Σ over masked atoms: count/masked Σ_e p(e) ln(p(e) / p'(e))"""
+        apart = torch.where(self.numbers == 0, _apart(self.log_chances, other.log_chances), 0.0).sum(dim=1)
+        count, among = self._counts(apart)
+        return count / among.clamp(min=1) * apart
+
+    def _counts(self, like: Tensor) -> tuple[Tensor, Tensor]:
+        """How many get an element, and among how many.  # [b], [b]"""
+        count = torch.as_tensor(self.count, device=like.device).to(like).expand(len(like))
+        return count, (self.numbers == 0).sum(dim=1).to(like)
+
+
+def _kinds(log_chances: Tensor, noise: Noise) -> Tensor:
+    """An element for every atom.  # [b, n, kinds] -> [b, n]"""
+    upto = log_chances.exp().cumsum(dim=-1)
+    # In units of the whole, which rounding leaves a little beside 1
+    place = noise.uniform(log_chances.shape[1], 1).to(upto.dtype) * upto[..., -1:]
+    return (upto <= place).sum(dim=-1).clamp(max=upto.shape[-1] - 1)
+
+
+def _apart(log_chances: Tensor, other: Tensor) -> Tensor:
+    """Σ_e p(e) ln(p(e) / p'(e))  # [b, n, kinds], same -> [b, n]"""
+    chances = log_chances.exp()
+    return torch.where(chances > 0, chances * (log_chances - other), 0.0).sum(dim=-1)
 
 
 @dataclass(frozen=True, eq=False)
