@@ -9,8 +9,10 @@ import pytest
 from ase import Atoms
 from ase.build import molecule
 
+from anchor.chemistry.composition import Compositions
 from anchor.crystals.crystals import Crystals
 from anchor.hull.energies import load_energies
+from anchor.hull.ytterbium import misplaced_ytterbium
 from anchor.verify.claims import Claim, Competition, Context
 from anchor.verify.molecules import hydrides
 from anchor.verify.oracle import Oracle, oracle
@@ -96,6 +98,18 @@ def test_ytterbium_is_refused_because_its_known_compounds_are_misplaced(
     assert not trivalent.passed
     assert "trivalent ytterbium" in trivalent.reason
     assert "ytterbium" not in divalent.reason + metal.reason
+    assert not oracle([claim_at("YbSO4", -0.05)], mattersim)[0].passed
+
+
+def test_where_ytterbium_is_trivalent_the_hulls_lack_what_competes(mattersim: Context) -> None:
+    """Experiment has Yb2O3 at −3.76 eV/atom; both hulls are far above, and know yttrium's well."""
+    for database in mattersim.hull.databases.values():
+        ytterbium, yttrium = database.union.hull_energy(Compositions.from_list(["Yb2O3", "Y2O3"]).amounts)
+        assert ytterbium > -3.0
+        assert yttrium < -3.7
+    reasons = {f: misplaced_ytterbium(f) for f in ("YbSO4", "YbCN2", "KYbF3", "YbSe", "YbCl2", "Y2SO6")}
+    assert [f for f, reason in reasons.items() if reason] == ["YbSO4", "YbCN2", "KYbF3"]
+    assert "with N" in reasons["YbCN2"]
 
 
 def test_methane_where_an_ion_belongs_is_refused(mattersim: Context, claim_at: Make) -> None:

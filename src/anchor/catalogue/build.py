@@ -16,6 +16,7 @@ from anchor.hull.alex_mp import AlexMPHull
 from anchor.hull.belief import load_depths
 from anchor.hull.competition import above_with_all
 from anchor.hull.references import PotentialHull
+from anchor.hull.ytterbium import misplaced_ytterbium
 from anchor.outcomes.columns import ABOVE, EACH, FORMATION, METASTABLE_BELOW
 from anchor.outcomes.judge import ScoringHull
 from anchor.potentials.base import Potential
@@ -150,7 +151,9 @@ def placed(rows: Sequence[Row], hull: ScoringHull, potential: Potential) -> list
         above = float(scores.energy_above_hull[i])
         each = {name: float(v[i]) for name, v in scores.above.items() if np.isfinite(v[i])}
         if np.isfinite(above):
-            suspicious = load_depths().of(row["formula"], above).suspicious
+            suspicious = load_depths().of(row["formula"], above).suspicious or bool(
+                misplaced_ytterbium(row["formula"])
+            )
             energy = float(scores.formation_energy[i])
             found.append({**row, ABOVE: above, EACH: each, FORMATION: energy, "suspicious": suspicious})
     return found

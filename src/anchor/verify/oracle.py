@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from anchor.chemistry.charge import reachable_charges
 from anchor.chemistry.formula import parse_amounts
 from anchor.crystals.crystals import Crystals
 from anchor.crystals.distances import minimum_image_distances
@@ -25,6 +24,7 @@ from anchor.hull.competition import above_with_all
 from anchor.hull.databases import LABELS
 from anchor.hull.holes import load_knowledge
 from anchor.hull.merit import own_merit, strict_above
+from anchor.hull.ytterbium import misplaced_ytterbium
 from anchor.verify.claims import Claim, Context, Verdict
 from anchor.verify.molecules import NEUTRAL, hydrides
 
@@ -178,27 +178,7 @@ def _objection(claim: Claim, facts: Facts) -> str:
     neutral = [symbol for symbol in facts.hydrides if symbol in NEUTRAL]
     if neutral:
         return f"holds {NEUTRAL[neutral[0]]} ({neutral[0]}H4) where an ion belongs"
-    if holds_trivalent_ytterbium(claim.formula):
-        return "holds trivalent ytterbium, whose known compounds lie up to 0.5 eV/atom above the hulls"
-    return ""
-
-
-def holds_trivalent_ytterbium(formula: str) -> bool:
-    """Whether charges balance with some Yb(III), and not with Yb(II) alone, all others in common states.
-
-    Both databases treat ytterbium as divalent, so that compounds of the trivalent element that exist lie far
-    above the hulls (YbP by 0.34, Yb2Se3 by 0.41, Yb2S3 by 0.5 eV/atom), and there is no Yb2O3 beside YbO.
-    What is compared with them looks better than it is.
-    """
-    from pymatgen.core import Element
-
-    amounts = parse_amounts(formula)
-    ytterbium = amounts.pop("Yb", 0)
-    others = {0}
-    for symbol, n in amounts.items():
-        charges = reachable_charges(Element(symbol).common_oxidation_states, n)[n]
-        others = {total + charge for total in others for charge in charges}
-    return -2 * ytterbium not in others and any(-2 * ytterbium - n in others for n in range(1, ytterbium + 1))
+    return misplaced_ytterbium(claim.formula)
 
 
 def _survived(claim: Claim, facts: Facts) -> str:
