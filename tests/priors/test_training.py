@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 from anchor.cli.main import app
 from anchor.errors import InputError
 from anchor.models.files import read_lines
-from anchor.models.registry import load_model
-from anchor.models.run import Plan, Rhythm
+from anchor.models.kldm_dng import KldmDng
+from anchor.models.registry import load_model, weights_file
+from anchor.models.run import Plan, Rhythm, make_trainer
 from anchor.priors import load_prior
 from anchor.priors.training import Matches, train
 
@@ -59,6 +60,19 @@ def test_plans_are_checked(tmp_path: Path):
         train(Plan("omatg", steps=1), tmp_path / "nothing", resume=True)
     with pytest.raises(InputError, match="there is no setting 'stepz'"):
         train(Plan("omatg", steps=1, settings=(("stepz", 1),)), tmp_path / "a")
+
+
+def test_what_is_trained_further_may_be_sampled_otherwise():
+    def plan(**settings: Any) -> Plan:
+        return Plan("kldm-dng", steps=1, max_atoms=3, start="kldm-dng", settings=tuple(settings.items()))
+
+    model = make_trainer(plan(uncovering="in turn")).model
+    assert model.settings()["uncovering"] == "in turn"
+    before, _ = load_model(weights_file("kldm-dng"))
+    for a, b in zip(model.state_dict().values(), before.state_dict().values(), strict=True):
+        assert torch.equal(a, b)
+    with pytest.raises(InputError, match=r"csp: with this setting the network of kldm-dng is another one"):
+        make_trainer(plan(csp=KldmDng().settings()["csp"] | {"view": "published"}))
 
 
 def test_commands(tmp_path: Path):

@@ -26,6 +26,7 @@ from anchor.hull.energies import load_energies
 from anchor.hull.filling import load_filling
 from anchor.hull.hull import SCORED, Decomposition, Hull, HullIdentity
 from anchor.hull.phases import N_NUMBERS, composition_matrix
+from anchor.hull.ytterbium import YTTERBIUM
 from anchor.reference.reference import load_reference
 
 if TYPE_CHECKING:
@@ -106,8 +107,8 @@ class PotentialHull:
 
     @property
     def searchable_elements(self) -> tuple[str, ...]:
-        """Symbols of elements that every hull that counts covers, with well-determined references."""
-        covered = {SYMBOLS[z] for z in frozenset.intersection(*self._covered.values())}
+        """Elements that every hull that counts covers and has right, with well-determined references."""
+        covered = {SYMBOLS[z] for z in frozenset.intersection(*self._covered.values())} - {YTTERBIUM}
         return tuple(s for s in self.calibration.searchable_elements if s in covered)
 
     def score(self, crystals: Crystals, energies: NDArray[np.float64], *, checkpoint_hash: str) -> HullScores:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from anchor.chemistry.charge import reachable_charges
 from anchor.chemistry.formula import parse_amounts
 
+YTTERBIUM = "Yb"
+"""Left out of searches by default."""
 TRIVALENT_WITH = ("O", "N", "F")
 """Anions beside which ytterbium is trivalent: nothing that holds them can be told on these hulls."""
 
@@ -18,7 +20,7 @@ TRIVALENT_WITH = ("O", "N", "F")
 def misplaced_ytterbium(formula: str) -> str:
     """Why the hulls cannot tell whether a compound of ytterbium is stable; '' if they can."""
     amounts = parse_amounts(formula)
-    if "Yb" not in amounts:
+    if YTTERBIUM not in amounts:
         return ""
     for anion in TRIVALENT_WITH:
         if anion in amounts:
@@ -35,9 +37,9 @@ def _trivalent(amounts: dict[str, int]) -> bool:
     """Whether charges balance with some Yb(III), and not with Yb(II) alone, all others in common states."""
     from pymatgen.core import Element
 
-    ytterbium, others = amounts["Yb"], {0}
+    ytterbium, others = amounts[YTTERBIUM], {0}
     for symbol, n in amounts.items():
-        if symbol != "Yb":
+        if symbol != YTTERBIUM:
             charges = reachable_charges(Element(symbol).common_oxidation_states, n)[n]
             others = {total + charge for total in others for charge in charges}
     return -2 * ytterbium not in others and any(-2 * ytterbium - n in others for n in range(1, ytterbium + 1))

@@ -194,7 +194,20 @@ def _start(plan: Plan) -> TrainableModel | None:
     if plan.start is None:
         return None
     model, card = load_model(weights_file(plan.start))
-    return model.requires_grad_(True) if card["name"] == plan.name else None
+    if card["name"] != plan.name:
+        return None
+    if plan.settings:
+        settings = _known_fields(plan.settings, type(model.chosen), "setting")
+        changed = model_from(plan.name, {**model.settings(), **settings})
+        try:
+            changed.load_state_dict(model.state_dict())
+        except RuntimeError:
+            raise InputError(
+                f"{', '.join(settings)}: with this setting the network of {plan.start} is another one",
+                "train it without --start-from",
+            ) from None
+        model = changed
+    return model.requires_grad_(True)
 
 
 def fresh_model(plan: Plan) -> TrainableModel:
