@@ -134,8 +134,8 @@ RELAX = "relax {} --potential mattersim-1m --max-steps 3 --workers 1"
 HULL = "hull {} --potential mattersim-1m"
 EVALUATE = "evaluate {} --potential mattersim-1m --max-steps 2 --workers 1 --out e"
 SMALL = "--preset default --elements Na,Cl --k 2 --max-atoms 4 --set grpo.group_size=8 --finds 0 --set run.workers=1"
-FINDS = ("run/finds/notes.cif", "run/finds/my-structure.cif", "run/finds/data.csv")
-RESULTS = ("new/finds.csv", "new/report.html", "new/metrics.jsonl", "new/finds/01-mine.cif")
+FINDS = ("run/finds/notes.cif", "run/finds/data.csv", "run/others/my-structure.cif", "run/others/01-mine.cif")
+RESULTS = ("new/finds.csv", "new/report.html", "new/metrics.jsonl", "new/finds/01-mine.cif", "new/others.csv")
 GOOD_TOO = several(text("good/nacl.cif", nacl()), text("good/far.cif", nacl().replace("3.99", "1e8", 1)))
 SURVIVES = "NaCl|1 measured"
 """The good structure of a call is answered although another is bad."""
