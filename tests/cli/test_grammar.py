@@ -140,6 +140,23 @@ def test_an_option_takes_the_same_everywhere(name: str) -> None:
     assert len(kinds) == 1 or name in SEVERAL_TYPES, kinds
 
 
+FRACTIONS = [
+    (path, name)
+    for path, command in COMMANDS.items()
+    for name, option in options(command).items()
+    if "float" in str(option.type_descriptor.annotation)
+]
+
+
+@pytest.mark.parametrize(("path", "name"), FRACTIONS)
+def test_a_number_is_finite(path: str, name: str) -> None:
+    needed = [p for p in COMMANDS[path].params if p.required]
+    words = [w for p in needed for w in ([p.opts[0], "x"] if p.param_type_name == "option" else ["x"])]
+    for value in ("nan", "inf"):
+        with pytest.raises(typer.BadParameter, match=r"not a finite number|Input should be"):
+            COMMANDS[path].make_context("anchor", [*words, f"{name}={value}"])
+
+
 def test_exceptions_exist() -> None:
     """A name that no command has any more is taken off the lists above."""
     assert set(SEVERAL_TYPES) <= set(SHARED)

@@ -59,12 +59,13 @@ def pause(child: int, seconds: float) -> int | None:
     Time in which it wanted to compute and others had the processors does not count.
     """
     end = time.monotonic() - queued(child) + seconds
-    while time.monotonic() - queued(child) < end:
+    while True:
         pid, status = os.waitpid(child, os.WNOHANG)
         if pid:
             return os.waitstatus_to_exitcode(status)
+        if time.monotonic() - queued(child) > end:
+            return None
         time.sleep(0.01)
-    return None
 
 
 def queued(process: int) -> float:
