@@ -38,6 +38,7 @@ from examples import (
     YAML,
     archive,
     arrays,
+    dft_outputs,
     ledger,
     structure_json,
     tensors,
@@ -109,6 +110,12 @@ def read_crystals(path: Path) -> None:
 
     load(path, on_error="skip")  # all entries, and once more, so that a bad one counts as refused
     load(path, on_error="raise")
+
+
+def read_dft(path: Path) -> None:
+    from anchor.dft.results import read_result
+
+    read_result(path)
 
 
 def read_config(path: Path) -> None:
@@ -263,6 +270,11 @@ TARGETS: dict[str, tuple[Callable[[], st.SearchStrategy[bytes]], str, Callable[[
     "extxyz": (lambda: mutated(lambda: EXTXYZ), "a.extxyz", read_crystals),
     "CSV": (lambda: mutated(lambda: CSV), "a.csv", read_crystals),
     "JSON": (lambda: mutated(structure_json), "a.json", read_crystals),
+    "DFT": (
+        lambda: st.sampled_from(dft_outputs()).flatmap(lambda text: mutated(lambda: text)),
+        "a.out",
+        read_dft,
+    ),
     "zip": (lambda: mutated(archive), "a.zip", read_crystals),
     "YAML": (lambda: mutated(lambda: YAML), "a.yaml", read_config),
     "npz": (lambda: mutated(arrays), "a.npz", read_arrays),

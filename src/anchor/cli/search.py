@@ -37,7 +37,7 @@ Sets = Annotated[
 ]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="YAML file of settings.")]
 Preset = Annotated[str, typer.Option(help="Preset of settings: quick (minutes), default, paper, learn.")]
-MaxAtoms = Annotated[int | None, typer.Option(help="Most atoms per cell.")]
+MaxAtoms = Annotated[int | None, typer.Option(min=1, help="Most atoms per cell.")]
 Counts = Annotated[
     str | None,
     typer.Option(help="Atoms of an element where it occurs: O=8 (at most), Li=2-4, Fe=2- (at least)."),
