@@ -1,4 +1,4 @@
-"""Wrong command lines, tried for real: python tests/faults/bad_lines.py [--only WORD] [--out FILE]
+"""Wrong command lines, tried for real: python tests/faults/bad_lines.py [--kinds KIND …] [--out FILE]
 
 Each line runs in a process of its own, forked from one that has imported everything, in a fresh copy of a
 workspace with a small campaign. Counted is what became of it:
@@ -95,6 +95,7 @@ def full_disk(place: Path) -> Iterator[Path]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--only", help="Lines that hold this text.")
+    parser.add_argument("--kinds", nargs="+", help="Lines of these kinds: loss, crystal, option, …")
     parser.add_argument("--template", type=Path, help="Workspace that was made before.")
     parser.add_argument("--out", type=Path, help="Also write every line and its answer as JSON lines.")
     options = parser.parse_args()
@@ -109,7 +110,9 @@ def main() -> None:
         found = []
         with full_disk(place / "full") as full:
             for line in [*lines.all_lines(), *more_lines.all_lines()]:
-                if options.only and options.only not in f"{line.kind} {line.command}":
+                if options.only and options.only not in line.command:
+                    continue
+                if options.kinds and line.kind not in options.kinds:
                     continue
                 became, said = run_line(line, template, place / "top", full)
                 found.append((line, became, said))

@@ -9,6 +9,7 @@ import tempfile
 import zipfile
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -151,6 +152,20 @@ def tensors() -> bytes:
     from anchor.weights import pack
 
     return pack({"a": torch.eye(3), "b": torch.arange(5)}, {"kind": "policy", "seed": 3})
+
+
+@cache
+def policy_card() -> tuple[bytes, dict[str, Any]]:
+    """The card of a small policy as JSON, and its weights."""
+    from anchor.config import Policy
+    from anchor.policy.network import CompositionPolicy
+    from anchor.policy.weights import save
+    from anchor.weights import unpack
+
+    small = CompositionPolicy(Policy(state_dim=2, hidden_dim=4, element_embedding=2))
+    card, weights = unpack(save(small), what="policy")
+    order = ["format", "sizes", "n_objectives", "descriptors", "vocabulary"]  # what is short comes first
+    return json.dumps({name: card[name] for name in order}).encode(), weights
 
 
 @cache

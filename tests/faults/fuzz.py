@@ -40,6 +40,7 @@ from examples import (
     arrays,
     dft_outputs,
     ledger,
+    policy_card,
     structure_json,
     tensors,
 )
@@ -134,6 +135,21 @@ def read_tensors(path: Path) -> None:
     from anchor.weights import read
 
     read(path)
+
+
+def read_policy(path: Path) -> None:
+    from anchor.policy.weights import load_policy
+
+    load_policy(path.read_bytes())
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> bytes:
+    """Good weights with a card that somebody spoilt."""
+    from safetensors.torch import save
+
+    card, weights = policy_card()
+    return save(weights, metadata={"anchor": draw(mutated(lambda: card)).decode("utf-8", "replace")})
 
 
 def read_ledger(path: Path) -> None:
@@ -279,6 +295,7 @@ TARGETS: dict[str, tuple[Callable[[], st.SearchStrategy[bytes]], str, Callable[[
     "YAML": (lambda: mutated(lambda: YAML), "a.yaml", read_config),
     "npz": (lambda: mutated(arrays), "a.npz", read_arrays),
     "safetensors": (lambda: mutated(tensors), "a.safetensors", read_tensors),
+    "policy": (policies, "a.safetensors", read_policy),
     "SQLite": (lambda: mutated(ledger), "ledger.db", read_ledger),
     "filter": (filters, "filter.txt", read_filter),
     "command line": (lines, "words.txt", read_line),

@@ -307,7 +307,7 @@ def _options() -> list[Line]:
         Line("option", "resume run -n 0 --accept-changes", "structures|-n"),
         Line("option", "resume run -n 99999999999999 --accept-changes --finds 0", "structures|-n|most"),
         Line("option", f"search {SMALL} --out new -n 99999999999999999999", "structures|-n|most"),
-        Line("option", f"search {SMALL} --out new -n -5", "structures"),
+        Line("option", f"search {SMALL} --out new -n -5", "-n"),
         Line("option", "sample default -n 99999999999", "-n|most|1,000,000|memory"),
         Line("option", "compositions sample -n 99999999999", "-n|most|memory"),
         Line("option", "prior sample NaCl -n 99999999999", "-n|most|memory"),

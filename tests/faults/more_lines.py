@@ -260,7 +260,7 @@ def _content() -> list[Line]:
         Line("content", "study decomposition eval eval eval", "eval|JSON", text("eval/summary.json", "[]")),
         Line("content", "policy labels eval --out l.csv", "eval|table|0 ", text("eval/table.jsonl", "{nope\n")),
         Line("content", "verify run --level 1", "ledger|damaged", cut("run/ledger.db", 0.5)),
-        Line("content", "verify run --level 1 --workers 1", "damaged|crystal|no ", sql("UPDATE candidates SET relaxed = x'0102'"), fine=True),
+        Line("content", "verify run --level 1 --workers 1", "", sql("UPDATE candidates SET relaxed = x'0102'"), fine=True),
         Line("content", "distill run --prior crystalite --out d --steps 1", "ledger|damaged", cut("run/ledger.db", 0.5)),
         Line("content", "catalogue build run --out c.npz", "ledger|damaged", cut("run/ledger.db", 0.5)),
         Line("content", "prior train omatg --resume --out d --steps 1", "d", text("d/checkpoint.safetensors", JUNK)),
