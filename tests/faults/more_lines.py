@@ -33,8 +33,7 @@ def _loss() -> list[Line]:
         "energies fill --elements Li,F --out mine.txt": "mine.txt",
         "study run exploration --scale smoke -n 1 --out mine.txt": "mine.txt",
         "prior save run --out mine.safetensors": "mine.safetensors",
-        "data build --wheels there --out mine.txt": "mine.txt",
-    }  # fmt: skip
+            }  # fmt: skip
     lines = [Line("loss", command, "exist|folder|file", mine=(name,)) for command, name in table.items()]
     lines += [
         Line("loss", "policy fit --ranking r.csv --out mine.safetensors --steps 1", "exists", text("r.csv", ranking), ("mine.safetensors",)),
@@ -271,8 +270,8 @@ def _content() -> list[Line]:
 def _output() -> list[Line]:
     """Results that do not fit on a full disk, or where none can be."""
     commands = {
-        "catalogue build catalogue --out {}/c.npz": "full|space",
-        "catalogue build catalogue --out /proc/none/c.npz": "/proc",
+        "catalogue build run catalogue --out {}/c.npz": "full|space",
+        "catalogue build run catalogue --out /proc/none/c.npz": "/proc",
         "data convert nacl.cif --out {}/x.zip": "full|space",
         "data convert nacl.cif --out {}/x.db": "full|space",
         "data convert nacl.cif --out {}/x.parquet": "full|space",
