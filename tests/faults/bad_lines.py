@@ -94,7 +94,7 @@ def full_disk(place: Path) -> Iterator[Path]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--only", help="Lines that hold this text.")
+    parser.add_argument("--only", nargs="+", help="Lines that hold one of these texts.")
     parser.add_argument("--kinds", nargs="+", help="Lines of these kinds: loss, crystal, option, …")
     parser.add_argument("--template", type=Path, help="Workspace that was made before.")
     parser.add_argument("--out", type=Path, help="Also write every line and its answer as JSON lines.")
@@ -110,7 +110,7 @@ def main() -> None:
         found = []
         with full_disk(place / "full") as full:
             for line in [*lines.all_lines(), *more_lines.all_lines()]:
-                if options.only and options.only not in line.command:
+                if options.only and not any(text in line.command for text in options.only):
                     continue
                 if options.kinds and line.kind not in options.kinds:
                     continue
