@@ -52,6 +52,9 @@ SECONDS = 10
 MEMORY = 1 * 2**30
 """Bytes by which the process may grow over all inputs of a kind."""
 
+LONGEST = 3000
+"""Characters of a fault that are shown: a ledger is long."""
+
 NUMBERS = [b"0", b"-1", b"1e308", b"-1e-320", b"nan", b"inf", b"99999999999999999999", b"1e8", b"0.0", b"1/3"]
 WORDS = [
     b"\x00",
@@ -384,7 +387,9 @@ def main() -> None:
         if grown > MEMORY / 2**20:
             bad += 1
             said += f" FAULT grew by {grown:.0f} MB"
-        print(f"{name:13s} {said}, {time.process_time() - began:.0f} s, +{grown:.0f} MB", flush=True)
+        print(
+            f"{name:13s} {said[:LONGEST]}, {time.process_time() - began:.0f} s, +{grown:.0f} MB", flush=True
+        )
     print(f"{options.n} inputs each, {bad} kinds with a fault")
     sys.exit(1 if bad else 0)
 
