@@ -20,7 +20,7 @@ STEPS, GROUP = 3, 8
 BUDGET = STEPS * GROUP
 """Structures of a campaign."""
 SEARCH = [*workspace.SEARCH.split(), "-n", str(BUDGET), "--verify", "0", "--set", f"grpo.group_size={GROUP}"]
-"""Without attacks by other potentials, which would take two thirds of the time."""
+"""Without attacks by other potentials: these would have to be loaded in every trial."""
 RESUME = ["resume", "run", "-n", str(BUDGET), "--finds", "2", "--verify", "0"]
 STRANGERS = ("run/finds/mine.cif", "run/others/mine.cif", "run/notes.txt")
 LIMIT = 180.0
