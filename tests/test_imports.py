@@ -48,7 +48,7 @@ ALLOWED = {
     "filling":
         "chemistry crystals executors hull models outcomes potentials priors reference relax screening "
         "search",
-    "dft": "chemistry crystals hull outcomes potentials priors reference relax",
+    "dft": "chemistry crystals formats hull outcomes potentials priors reference relax",
     "verify":
         "chemistry crystals dft executors filling formats hull matching outcomes potentials priors "
         "reference relax screening search",

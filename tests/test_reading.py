@@ -10,7 +10,7 @@ import torch
 from anchor.arrays import load_arrays, save_arrays
 from anchor.devices import usable_device
 from anchor.errors import AnchorError, InputError
-from anchor.reading import plain_file, read_json
+from anchor.reading import plain_file, read_json, whole_number
 
 
 @pytest.mark.parametrize("content", [b"{", b"", b"[]", b"\xff\xfe", b"[" * 100_000])
@@ -20,6 +20,14 @@ def test_damaged_json_is_named(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(InputError, match=r"card\.json is damaged") as error:
         read_json(path, hint="make it again")
     assert error.value.hint == "make it again"
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("12", 12), ("0", 0), ("²", None), ("1²", None), ("9" * 5000, None), ("-1", None), ("", None)],
+)
+def test_digits_that_python_cannot_count_are_no_number(text: str, number: int | None) -> None:
+    assert whole_number(text) == number
 
 
 def test_only_plain_files_are_read(tmp_path: Path) -> None:

@@ -12,6 +12,9 @@ from anchor.errors import InputError
 DEEPEST = 3000
 """Frames that a parser may take: some libraries raise Python's limit beyond what the stack holds."""
 
+MOST_DIGITS = 18
+"""Of a number that people write down."""
+
 
 def plain_file(path: Path) -> Path:
     """The path of a file that has an end; a pipe or a device would be read for ever.
@@ -26,6 +29,11 @@ def plain_file(path: Path) -> Path:
     if not path.is_file():
         raise InputError(f"{path} is a pipe or a device, not a plain file", "save it as a file first")
     return path
+
+
+def whole_number(text: str) -> int | None:
+    """A number of plain digits, None for any other text: Python's `int` fails at '²' and at 5,000 digits."""
+    return int(text) if text.isdecimal() and len(text) <= MOST_DIGITS else None
 
 
 def read_json(path: Path, *, hint: str | None = None) -> dict[str, Any]:

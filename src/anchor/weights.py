@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 
 from anchor.arrays import content_hash
 from anchor.errors import InputError, MissingDependencyError
+from anchor.reading import json_object
 from anchor.writing import replace_file
 
 _KEY = "anchor"  # of the card in the header
@@ -40,10 +42,23 @@ def unpack(data: bytes, *, what: str, hint: str | None = None) -> tuple[dict[str
         tensors = load_tensors(data)
         # The header: its length (8 bytes), then JSON.
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        card = json.loads(header["__metadata__"][_KEY])
+        text = header["__metadata__"][_KEY]
     except (SafetensorError, KeyError, ValueError) as error:
         raise InputError(f"not a {what}: {error}", hint) from None
-    return card, tensors
+    return json_object(text, f"the card of a {what}", hint=hint), tensors
+
+
+@contextmanager
+def made_of_card(what: str) -> Iterator[None]:
+    """Errors while a model is made of a card that somebody tampered with: something is missing, or no number.
+
+    Raises:
+        InputError: Says so.
+    """
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, ArithmeticError, RuntimeError) as error:
+        raise InputError(f"the {what} is damaged: {type(error).__name__} {error}") from None
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], card: Mapping[str, Any]) -> None:

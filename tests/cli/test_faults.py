@@ -4,6 +4,7 @@ import errno
 import io
 import json
 import re
+import sqlite3
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,7 @@ from anchor.paths import BUNDLED
         (OSError(errno.ENOENT, "x", str(BUNDLED / "a")), "installation is damaged"),
         (OSError(errno.EMFILE, "x"), "too many files"),
         (OSError(errno.EXDEV, "strange"), "the system refused: .*strange"),
+        (sqlite3.OperationalError("database or disk is full"), "no space is left on the disk"),
         (MemoryError("of 9 GB"), "memory is used up: of 9 GB"),
         (RuntimeError("not enough memory: you tried to allocate 9 bytes"), "memory is used up"),
         (InputError("wrong"), "wrong"),

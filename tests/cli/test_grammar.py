@@ -140,6 +140,34 @@ def test_an_option_takes_the_same_everywhere(name: str) -> None:
     assert len(kinds) == 1 or name in SEVERAL_TYPES, kinds
 
 
+def numbers(kind: str) -> list[tuple[str, str]]:
+    """Commands, and their options that are a float or an int."""
+    return [
+        (path, name)
+        for path, command in COMMANDS.items()
+        for name, option in options(command).items()
+        if re.search(rf"\b{kind}\b", str(option.type_descriptor.annotation))
+    ]
+
+
+def refused(path: str, name: str, value: str) -> None:
+    needed = [p for p in COMMANDS[path].params if p.required]
+    words = [w for p in needed for w in ([p.opts[0], "x"] if p.param_type_name == "option" else ["x"])]
+    with pytest.raises(typer.BadParameter, match=r"not a finite number|Input should be"):
+        COMMANDS[path].make_context("anchor", [*words, f"{name}={value}"])
+
+
+@pytest.mark.parametrize(("path", "name"), numbers("float"))
+def test_a_number_is_finite(path: str, name: str) -> None:
+    refused(path, name, "nan")
+    refused(path, name, "inf")
+
+
+@pytest.mark.parametrize(("path", "name"), numbers("int"))
+def test_a_count_is_not_negative(path: str, name: str) -> None:
+    refused(path, name, "-1")
+
+
 def test_exceptions_exist() -> None:
     """A name that no command has any more is taken off the lists above."""
     assert set(SEVERAL_TYPES) <= set(SHARED)

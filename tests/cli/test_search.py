@@ -98,6 +98,10 @@ def test_options_reach_the_configuration_as_they_are_and_name_themselves() -> No
         (["resume", "nowhere"], "no ledger"),
         (["report", "nowhere"], "no ledger"),
         (["sample", "nowhere.safetensors"], "no policy file"),
+        (["sample", __file__], "test_search.py: not a policy file"),
+        (["policy", "chances", "--labels", "l.csv"], "--labels is for a fit"),
+        (["policy", "plausibility", "--surrogate", "s.safetensors"], "--surrogate is for a fit"),
+        (["prior", "test", __file__], "test_search.py"),
         (["export", "nowhere", "--as", "extxy"], "did you mean"),
     ],
 )

@@ -1,6 +1,9 @@
 """Results of other codes: read by their own formats, and placed where the databases' own energies lie."""
 
+import gzip
 import json
+import os
+import random
 from pathlib import Path
 
 import ase
@@ -147,6 +150,35 @@ def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
     (tmp_path / "vasprun.xml").write_text("<modeling><kpoints>")
     with pytest.raises(InputError, match="damaged or unfinished"):
         read_result(tmp_path / "vasprun.xml")
+
+
+def test_compressed_results(salt: Crystals, tmp_path: Path) -> None:
+    packed = gzip.compress((pw_output(salt, -100.0) + random.Random(0).randbytes(40_000).hex()).encode())
+    (tmp_path / "pw.out.gz").write_bytes(packed)
+    result = read_result(tmp_path / "pw.out.gz")
+    assert (result.code, result.source) == ("Quantum ESPRESSO", str(tmp_path / "pw.out.gz"))
+    for damaged in (packed[:-900], packed[:-900] + bytes(900), packed[:500] + b"\xa5" * 200 + packed[700:]):
+        (tmp_path / "pw.out.gz").write_bytes(damaged)
+        with pytest.raises(InputError, match=r"damaged or unfinished|no result of VASP"):
+            read_result(tmp_path / "pw.out.gz")
+
+
+def test_a_bomb_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "vasprun.xml.gz").write_bytes(gzip.compress(b"<modeling>" + bytes(2**28), 1))
+    with pytest.raises(InputError, match="bomb"):
+        read_result(tmp_path / "vasprun.xml.gz")
+
+
+def test_pipes_among_results_are_passed_over(salt: Crystals, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.log")
+    (tmp_path / "b.log").symlink_to("nowhere")
+    (tmp_path / "pw.out").write_text(pw_output(salt, -100.0))
+    assert result_files([tmp_path]) == [tmp_path / "pw.out"]
+
+
+def test_an_energy_that_is_no_number_does_not_count(salt: Crystals, tmp_path: Path) -> None:
+    (tmp_path / "pw.out").write_text(pw_output(salt, float("nan")))
+    assert read_result(tmp_path / "pw.out").energy.text == "not converged: its energy is nan"
 
 
 SCALE = np.linspace(-3.0, -9.0, 119)

@@ -34,6 +34,14 @@ def test_what_failed_is_tried_again(tmp_path: Path, jobs: list[Job]) -> None:
     assert json.loads(store.path(jobs[0]).read_text())["result"]["status"] == "out of time"
 
 
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"result": 3}', b'{"result": {"x": 1}}', b"\xff"])
+def test_what_is_damaged_is_calculated_again(tmp_path: Path, jobs: list[Job], content: bytes) -> None:
+    store = Store(tmp_path, shipped=None)
+    store.put(jobs[0], Energy("done", "", -3.5, 2))
+    store.path(jobs[0]).write_bytes(content)
+    assert store.get(jobs[0]) is None
+
+
 def test_shipped_energies_are_found_by_their_hash(tmp_path: Path, jobs: list[Job]) -> None:
     store = Store(tmp_path / "own", shipped=None)
     store.put(jobs[0], Energy("done", "", -3.5, 2))

@@ -18,7 +18,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -27,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import forked
 import workspace
 from mishaps import clock, potential
-from trials import BUDGET, GROUP, RESUME, SEARCH, Trials, answered, has_campaign, stage
+from trials import BUDGET, GROUP, RESUME, SEARCH, Trials, answered, has_campaign, spent, stage
 from trials import STRANGERS as MINE
 
 # Kills
@@ -40,9 +39,7 @@ def kill(trials: Trials) -> tuple[str, str]:
     for _ in range(trials.random.randint(1, 3)):
         ledger = folder / "run" / "ledger.db"
         child = forked.start(RESUME if has_campaign(ledger) else SEARCH, folder, trials.output)
-        time.sleep(trials.random.uniform(0.0, 1.1) * trials.seconds)
-        done, _ = os.waitpid(child, os.WNOHANG)
-        if done:
+        if forked.pause(child, trials.random.uniform(0.0, 1.2) * trials.seconds) is not None:
             stages.append("too late")
             continue
         forked.kill(child)
@@ -196,9 +193,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="faults-") as scratch:
         trials = Trials(Path(scratch), options.seed)
         kinds = [kind for kind, n in SHARES.items() if kind in (options.only or KINDS) for _ in range(n)]
-        end = _spent() + 60 * options.minutes
+        end = spent() + 60 * options.minutes
         try:
-            while _spent() < end or ("kill" in kinds and trials.kills.total() < options.kills):
+            while spent() < end or ("kill" in kinds and trials.kills.total() < options.kills):
                 for kind in kinds:
                     what, wrong = KINDS[kind](trials)
                     counts[what] += 1
@@ -215,14 +212,9 @@ def _tell(counts: Counter[str], bad: Counter[str], kills: Counter[str]) -> None:
         print(f"{n:4} {what}" + (f", {bad[what]} not answered well" if bad[what] else ""))
     print(f"{kills.total()} SIGKILLs: " + ", ".join(f"{n} {where}" for where, n in kills.most_common()))
     print(
-        f"{counts.total()} trials, {bad.total()} with a fault, {_spent() / 60:.1f} processor minutes",
+        f"{counts.total()} trials, {bad.total()} with a fault, {spent() / 60:.1f} processor minutes",
         flush=True,
     )
-
-
-def _spent() -> float:
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import tempfile
 import zipfile
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -64,6 +65,61 @@ run:
 FORMULAS = [b"LiFePO4", b"Ca3(PO4)2", b"NaCl", b"[Co(NH3)6]Cl3", b"H2O", b"Fe0.5O", "Fe₂O₃".encode()]
 
 
+PW = b"""     Program PWSCF v.7.4 starts on 30Dec2024 at 16:10:39
+     lattice parameter (alat)  = 7.54  a.u.
+     number of atoms/cell      = 2
+     kinetic-energy cutoff     =      80.0000  Ry
+     Exchange-correlation= PBE
+     celldm(1)= 7.54  celldm(2)=   0.000000  celldm(3)=   0.000000
+     crystal axes: (cart. coord. in units of alat)
+  a(1) = ( 1.000000000 0.000000000 0.000000000 )
+  a(2) = ( 0.500000000 0.866025404 0.000000000 )
+  a(3) = ( 0.500000000 0.288675135 0.816496581 )
+   Cartesian axes
+     site n.     atom                  positions (alat units)
+ 1 Na tau( 1) = ( 0.000000000 0.000000000 0.000000000 )
+ 2 Cl tau( 2) = ( 1.000000000 0.577350269 0.408248290 )
+     End of self-consistent calculation
+
+     Number of k-points >= 100: set verbosity='high' to print the bands.
+!    total energy              = -7.3498644 Ry
+     JOB DONE.
+"""
+GPAW = b"""  __  _  _
+ | _ |_)|_||  |
+ |__||  | ||/\\| - 26.7.0
+
+  mode=PW(ecut=350.0),
+  xc=XC(name='PBE')
+
+Atoms  # \xc3\x85, Bohr magnetons
+|   | symbol | x | y | z | magnetic moments |
+|---|---|
+| 0 |     Na | 0.000000 | 0.000000 | 0.000000 | ( 0.0000,  0.0000,  0.0000) |
+| 1 |     Cl | 2.820000 | 2.820000 | 2.820000 | ( 0.0000,  0.0000,  0.0000) |
+
+
+Unit cell  # \xc3\x85
+| periodic | x | y | z | lengths | angles |
+|---|---|
+|      yes | 0.000000 | 2.820000 | 2.820000 | 3.99 | 60.0 |
+|      yes | 2.820000 | 0.000000 | 2.820000 | 3.99 | 60.0 |
+|      yes | 2.820000 | 2.820000 | 0.000000 | 3.99 | 60.0 |
+
+
+Converged in 8 steps
+  Extrapolated:     -7.250000
+"""
+
+
+def dft_outputs() -> list[bytes]:
+    """Of three codes; VASP's is a test file of ASE, where ASE brings it along."""
+    import ase
+
+    vasprun = Path(ase.__file__).parent / "test" / "testdata" / "vasp" / "vasprun_pstress.xml"
+    return [PW, GPAW, *([vasprun.read_bytes()] if vasprun.is_file() else [])]
+
+
 @cache
 def structure_json() -> bytes:
     from pymatgen.core import Lattice, Structure
@@ -96,6 +152,20 @@ def tensors() -> bytes:
     from anchor.weights import pack
 
     return pack({"a": torch.eye(3), "b": torch.arange(5)}, {"kind": "policy", "seed": 3})
+
+
+@cache
+def policy_card() -> tuple[bytes, dict[str, Any]]:
+    """The card of a small policy as JSON, and its weights."""
+    from anchor.config import Policy
+    from anchor.policy.network import CompositionPolicy
+    from anchor.policy.weights import save
+    from anchor.weights import unpack
+
+    small = CompositionPolicy(Policy(state_dim=2, hidden_dim=4, element_embedding=2))
+    card, weights = unpack(save(small), what="policy")
+    order = ["format", "sizes", "n_objectives", "descriptors", "vocabulary"]  # what is short comes first
+    return json.dumps({name: card[name] for name in order}).encode(), weights
 
 
 @cache

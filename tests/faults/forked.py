@@ -47,14 +47,33 @@ def start(words: list[str], folder: Path, output: Path, *, before: Callable[[], 
 
 def wait(child: int, seconds: float) -> int | None:
     """The exit code, a signal as a negative one; None when it took too long and was killed with its own."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    code = pause(child, seconds)
+    if code is None:
+        kill(child)
+    return code
+
+
+def pause(child: int, seconds: float) -> int | None:
+    """The exit code, or None if a process goes on after so many seconds.
+
+    Time in which it wanted to compute and others had the processors does not count.
+    """
+    end = time.monotonic() - queued(child) + seconds
+    while True:
         pid, status = os.waitpid(child, os.WNOHANG)
         if pid:
             return os.waitstatus_to_exitcode(status)
+        if time.monotonic() - queued(child) > end:
+            return None
         time.sleep(0.01)
-    kill(child)
-    return None
+
+
+def queued(process: int) -> float:
+    """Seconds that a process was ready to run and waited for a processor; 0 where the kernel does not say."""
+    try:
+        return int(Path(f"/proc/{process}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0
 
 
 def kill(child: int) -> None:

@@ -38,7 +38,9 @@ from examples import (
     YAML,
     archive,
     arrays,
+    dft_outputs,
     ledger,
+    policy_card,
     structure_json,
     tensors,
 )
@@ -49,6 +51,9 @@ SECONDS = 10
 """Processor time of one input, after which it counts as a hang."""
 MEMORY = 1 * 2**30
 """Bytes by which the process may grow over all inputs of a kind."""
+
+LONGEST = 3000
+"""Characters of a fault that are shown: a ledger is long."""
 
 NUMBERS = [b"0", b"-1", b"1e308", b"-1e-320", b"nan", b"inf", b"99999999999999999999", b"1e8", b"0.0", b"1/3"]
 WORDS = [
@@ -111,6 +116,12 @@ def read_crystals(path: Path) -> None:
     load(path, on_error="raise")
 
 
+def read_dft(path: Path) -> None:
+    from anchor.dft.results import read_result
+
+    read_result(path)
+
+
 def read_config(path: Path) -> None:
     from anchor.config import load_config
 
@@ -127,6 +138,21 @@ def read_tensors(path: Path) -> None:
     from anchor.weights import read
 
     read(path)
+
+
+def read_policy(path: Path) -> None:
+    from anchor.policy.weights import load_policy
+
+    load_policy(path.read_bytes())
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> bytes:
+    """Good weights with a card that somebody spoilt."""
+    from safetensors.torch import save
+
+    card, weights = policy_card()
+    return save(weights, metadata={"anchor": draw(mutated(lambda: card)).decode("utf-8", "replace")})
 
 
 def read_ledger(path: Path) -> None:
@@ -263,10 +289,16 @@ TARGETS: dict[str, tuple[Callable[[], st.SearchStrategy[bytes]], str, Callable[[
     "extxyz": (lambda: mutated(lambda: EXTXYZ), "a.extxyz", read_crystals),
     "CSV": (lambda: mutated(lambda: CSV), "a.csv", read_crystals),
     "JSON": (lambda: mutated(structure_json), "a.json", read_crystals),
+    "DFT": (
+        lambda: st.sampled_from(dft_outputs()).flatmap(lambda text: mutated(lambda: text)),
+        "a.out",
+        read_dft,
+    ),
     "zip": (lambda: mutated(archive), "a.zip", read_crystals),
     "YAML": (lambda: mutated(lambda: YAML), "a.yaml", read_config),
     "npz": (lambda: mutated(arrays), "a.npz", read_arrays),
     "safetensors": (lambda: mutated(tensors), "a.safetensors", read_tensors),
+    "policy": (policies, "a.safetensors", read_policy),
     "SQLite": (lambda: mutated(ledger), "ledger.db", read_ledger),
     "filter": (filters, "filter.txt", read_filter),
     "command line": (lines, "words.txt", read_line),
@@ -355,7 +387,9 @@ def main() -> None:
         if grown > MEMORY / 2**20:
             bad += 1
             said += f" FAULT grew by {grown:.0f} MB"
-        print(f"{name:13s} {said}, {time.process_time() - began:.0f} s, +{grown:.0f} MB", flush=True)
+        print(
+            f"{name:13s} {said[:LONGEST]}, {time.process_time() - began:.0f} s, +{grown:.0f} MB", flush=True
+        )
     print(f"{options.n} inputs each, {bad} kinds with a fault")
     sys.exit(1 if bad else 0)
 

@@ -1,13 +1,17 @@
 """The suite of bad days can fail: what it looks for is seen when it is there. `make faults` runs it."""
 
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import forked
 import lines
+import more_lines
 import trials
 import workspace
 
@@ -46,6 +50,14 @@ def test_bad_answers_are_seen(code: int | None, said: str, wrong: str) -> None:
 
 
 def test_lines_are_many_and_no_two_are_the_same() -> None:
-    found = lines.all_lines()
-    assert len(found) >= 200
+    found = [*lines.all_lines(), *more_lines.all_lines()]
+    assert len(found) >= 450
     assert all(line.expect or line.fine for line in found)  # a wrong line has to be answered
+
+
+def test_time_in_which_others_had_the_processors_is_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen(["sleep", "0.5"]) as process:
+        assert forked.pause(process.pid, 0.05) is None  # asleep is not waiting for a processor
+        assert forked.queued(process.pid) < 0.45
+        monkeypatch.setattr(forked, "queued", lambda _: time.monotonic())
+        assert forked.pause(process.pid, 0.05) == 0

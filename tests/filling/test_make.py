@@ -10,6 +10,7 @@ from anchor.errors import InputError
 from anchor.executors import Inline
 from anchor.filling import make
 from anchor.filling.joining import join
+from anchor.filling.labels import filling_origin
 from anchor.filling.make import Maker, Run
 
 FORMULAS = ["KYSe2", "Y2Se5", "LiCl6", "K5Cl4", "LiYSe4"]
@@ -48,6 +49,14 @@ def test_a_run_goes_on_where_it_was(
 def test_another_plan_is_refused(whole: Run) -> None:
     with pytest.raises(InputError, match="seed"):
         Run.begin(whole.folder, {"seed": 1}, lambda: FORMULAS)
+
+
+def test_a_damaged_plan_is_named(tmp_path: Path) -> None:
+    Run.begin(tmp_path, PLAN, lambda: FORMULAS)
+    (tmp_path / "plan.json").write_text("{")
+    for read in (lambda: Run.begin(tmp_path, PLAN, lambda: FORMULAS), lambda: filling_origin(tmp_path)):
+        with pytest.raises(InputError, match=r"plan\.json is damaged"):
+            read()
 
 
 def test_nothing_made_yet(tmp_path: Path) -> None:

@@ -107,6 +107,11 @@ def test_every_block_of_a_cif_is_a_crystal(tmp_path: Path) -> None:
         (("_cell_length_a   5.60000000", "_cell_length_a   1e8"), "1e+08 Å long"),
         (("_cell_angle_alpha   90.00000000", "_cell_angle_alpha   180"), "not an angle"),
         (("_symmetry_Int_Tables_number   1", "_symmetry_Int_Tables_number   999"), "no space group 999"),
+        (("_symmetry_Int_Tables_number   1", "_symmetry_Int_Tables_number   -1"), "no space group -1"),
+        (
+            ("_symmetry_Int_Tables_number   1", "_symmetry_Int_Tables_number   " + "9" * 5000),
+            "no space group 99",
+        ),
         (("0.00000000  0.00000000  0.00000000  1", "0.0  1e30  0.0  1"), "cells away"),
         (("0.00000000  0.00000000  0.00000000  1", "0.0  nan  0.0  1"), "finite"),
         (("  Cl  Cl7  1", "  Cl  Cl7"), ""),

@@ -158,11 +158,12 @@ def test_folder_in_natural_order_with_other_files_passed_over(crystals: Crystals
     folder = tmp_path / "generated"
     for i in (10, 2, 1):
         write(folder / f"part_{i}.extxyz", crystals[i % 3], [f"c{i}"])
+    write(folder / "part_1²2.extxyz", crystals[0], ["c1²2"])  # a digit to Python, and no number
     write(folder / "deeper" / "x.cif", crystals[0], ["deep"])
     (folder / "notes.txt").write_text("words")
     (folder / ".hidden.cif").write_text("no CIF")
     loaded = load(folder)
-    assert loaded.ids == ["deep", "c1", "c2", "c10"]
+    assert loaded.ids == ["deep", "c1", "c1²2", "c2", "c10"]
     assert sorted(Path(p).name for p in loaded.ignored) == [".hidden.cif", "notes.txt"]
     assert load(folder, limit=2).ids == ["deep", "c1"]
     assert load([folder / "part_2.extxyz", folder / "deeper"]).ids == ["c2", "deep"]

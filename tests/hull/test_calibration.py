@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from anchor.chemistry.elements import NUMBER, SYMBOLS
+from anchor.errors import InputError
 from anchor.hull.calibration import (
     Calibration,
     design_matrix,
@@ -209,3 +210,10 @@ def test_one_oxygen_added_to_a_mixed_anion_compound_gains_little(name: str) -> N
         gain = shift_weights(fractions, bounded=found.bounded)[0] * (fractions @ found.oxide_shift)
         assert gain.max() < most
     assert gain.max() > 0.3  # by presence
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"potential": 3}'])
+def test_a_damaged_file_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "calibration.json").write_text(content)
+    with pytest.raises(InputError, match=r"calibration\.json is damaged"):
+        Calibration.load(tmp_path / "calibration.json")

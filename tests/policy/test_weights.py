@@ -1,5 +1,7 @@
 """Saved policies: bit-exact round trips, clear refusals."""
 
+from typing import Any
+
 import pytest
 import torch
 from safetensors.torch import save as save_tensors
@@ -8,6 +10,7 @@ from anchor.config import Policy
 from anchor.errors import InputError
 from anchor.policy import weights
 from anchor.policy.network import CompositionPolicy
+from anchor.weights import pack, unpack
 
 SMALL = Policy(state_dim=8, hidden_dim=16, element_embedding=8)
 
@@ -48,6 +51,21 @@ def test_policy_alone_and_dtype() -> None:
 def test_foreign_files_are_refused(data: bytes) -> None:
     with pytest.raises(InputError, match="not a policy file"):
         weights.load_policy(data)
+
+
+@pytest.mark.parametrize(
+    "change", [{"sizes": None}, {"sizes": {"state_dim": "x"}}, {"sizes": {"odd": 1}}, {"n_objectives": "x"}]
+)
+def test_a_card_that_was_tampered_with_is_refused(change: dict[str, Any]) -> None:
+    card, tensors = unpack(weights.save(CompositionPolicy(SMALL)), what="policy")
+    with pytest.raises(InputError, match="policy file is damaged"):
+        weights.load_policy(pack(tensors, card | change))
+
+
+def test_a_card_that_is_no_object_is_refused() -> None:
+    for card in ("3", "[" * 100_000):
+        with pytest.raises(InputError, match="the card of a policy file is damaged"):
+            weights.load_policy(save_tensors({"x": torch.ones(2)}, metadata={"anchor": card}))
 
 
 def test_missing_weights_are_refused() -> None:

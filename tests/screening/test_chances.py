@@ -58,6 +58,11 @@ def test_bad_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "odd.csv").write_text("formula,energy\nNaCl,0\n")
     with pytest.raises(InputError, match="no column"):
         likely.load_labels(tmp_path / "odd.csv")
+    head = ",".join(likely.COLUMNS).encode()
+    for rows in (b"a," * 9, b"\xff\xfe", b"NaCl,low,x,0,y", b"NaCl\n"):
+        (tmp_path / "odd.csv").write_bytes(head + b"\n" + rows)
+        with pytest.raises(InputError, match=r"odd\.csv' is damaged"):
+            likely.load_labels(tmp_path / "odd.csv")
     with pytest.raises(MissingDependencyError, match="there is no file"):
         likely.load_labels(tmp_path / "none.csv")
     with pytest.raises(MissingDependencyError, match="there is no file"):

@@ -106,3 +106,11 @@ def test_command_keeps_what_a_search_would_ask_for(
     assert card["hash"] == kept.hash
     assert [made.get("command") for made in card["made"]] == ["anchor evaluate", None]
     assert card["made"][1]["plan"]["potential"] == POTENTIAL
+
+
+def test_a_strangers_card_stays(tmp_path: Path) -> None:
+    (tmp_path / "l.json").write_text("mine")
+    result = CliRunner().invoke(app, ["labels", str(tmp_path), "--out", str(tmp_path / "l.csv")])
+    assert "l.json" in str(result.exception)
+    assert "exists" in str(result.exception)
+    assert (tmp_path / "l.json").read_text() == "mine"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,12 @@ def test_unreadable_rankings_say_why(tmp_path: Path, text: str | None, message: 
         path.write_text(text)
     with pytest.raises(InputError, match=message):
         read_ranking(path)
+
+
+def test_a_pipe_is_no_ranking(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "r.csv")
+    with pytest.raises(InputError, match="a pipe"):
+        read_ranking(tmp_path / "r.csv")
 
 
 def test_cells_have_as_many_units_as_the_query_needs() -> None:

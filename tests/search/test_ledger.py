@@ -42,6 +42,19 @@ def step(number: int) -> dict[str, Any]:
     return {"step": number, "structures": 2, "contexts": [], "metrics": {"reward_mean": 0.1}, "seconds": {}}
 
 
+def test_a_schema_that_is_no_text_is_named(tmp_path: Path) -> None:
+    new_ledger(tmp_path).close()
+    path = tmp_path / "ledger.db"
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA journal_mode=DELETE")
+    database.close()
+    good = path.read_bytes()
+    assert good.count(b"PRIMARY KEY (step)") == 1
+    path.write_bytes(good.replace(b"PRIMARY KEY (step)", b"PRIMARY \xcbEY (step)"))
+    with pytest.raises(InputError, match="cannot be read as a ledger"):
+        Ledger.open(tmp_path)
+
+
 def test_a_crystal_survives_bit_by_bit() -> None:
     rng = np.random.default_rng(0)
     crystal = Crystals(

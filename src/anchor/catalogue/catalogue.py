@@ -25,7 +25,7 @@ from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError, MissingDependencyError
 from anchor.outcomes.columns import METASTABLE_BELOW, STABLE_BELOW
 from anchor.paths import BUNDLED
-from anchor.reading import read_json
+from anchor.reading import read_json, whole_number
 from anchor.writing import replace_file
 
 SHIPPED = BUNDLED / "catalogue.npz"
@@ -180,7 +180,7 @@ class Catalogue:
         """
         from anchor.chemistry.composition import parse_formula
 
-        wanted = int(text) if text.isdigit() else None
+        wanted = whole_number(text)
         formula = None if wanted is not None else parse_formula(text).formula
         for i in range(len(self)):
             if self.number[i] == wanted or self.formulas[i] == formula:

@@ -23,6 +23,7 @@ from anchor.cli.common import (
 from anchor.cli.help import App
 from anchor.cli.program import program
 from anchor.errors import InputError
+from anchor.reading import whole_number
 
 if TYPE_CHECKING:
     from anchor.catalogue.catalogue import Catalogue, Entry
@@ -182,10 +183,11 @@ def _symbols(text: str | None) -> tuple[str, ...]:
 
 
 def _numbers(text: str) -> list[int]:
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    if not parts or not all(part.isdigit() for part in parts):
+    found = [whole_number(part.strip()) for part in text.split(",") if part.strip()]
+    numbers = [number for number in found if number is not None]
+    if not found or len(numbers) < len(found):
         raise InputError(f"'--k {text}' is not a list of numbers", "for example --k 2,3")
-    return [int(part) for part in parts]
+    return numbers
 
 
 def _first(catalogue: Catalogue, n: int) -> list[Entry]:

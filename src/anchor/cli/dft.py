@@ -30,8 +30,8 @@ Potential = Annotated[
     typer.Option(help=f"{POTENTIAL_HELP}; relaxes before DFT, and its hulls name the competing phases."),
 ]
 Relax = Annotated[bool, typer.Option("--relax-dft", help="Follow the DFT forces as well, cell included.")]
-Memory = Annotated[float, typer.Option(help="Most memory of a calculation, GiB; 0: no limit.")]
-Minutes = Annotated[float, typer.Option(help="Most wall time of one calculation.")]
+Memory = Annotated[float, typer.Option(min=0.0, help="Most memory of a calculation, GiB; 0: no limit.")]
+Minutes = Annotated[float, typer.Option(min=0.0, help="Most wall time of one calculation.")]
 Known = Annotated[bool, typer.Option("--known", help="Calculate nothing: only energies that are known.")]
 
 

@@ -36,7 +36,9 @@ def build(
     relaxed: Annotated[
         bool, typer.Option("--relaxed", help="Relax the crystals near the hull (cell free) instead.")
     ] = False,
-    threads: Annotated[int, typer.Option(help="CPU threads; part of what makes the result repeatable.")] = 2,
+    threads: Annotated[
+        int, typer.Option(min=1, help="CPU threads; part of what makes the result repeatable.")
+    ] = 2,
     where: Where = NOWHERE,
     device: Device = "cpu",
     hours: Hours = None,
@@ -195,7 +197,7 @@ def fill(
         ),
     ] = False,
     policy: Annotated[str, typer.Option(help="Whose proposals say which ternaries matter.")] = "default",
-    draws: Annotated[int, typer.Option(help="Proposals of the policy.")] = 2000,
+    draws: Annotated[int, typer.Option(min=1, help="Proposals of the policy.")] = 2000,
     second: Annotated[
         str,
         typer.Option(help="Potential that has to agree where a hull falls by more than 0.05 eV/atom."),

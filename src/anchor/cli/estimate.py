@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from anchor.cli.common import Hours, JsonFlag, Overwrite, Seed, command_line, emit, print_table
+from anchor.errors import InputError
 
 SurrogateFile = Annotated[
     Path | None, typer.Option("--surrogate", help="Surrogate weights; default: those that ship.")
@@ -90,6 +91,7 @@ def plausibility(
     from anchor.screening import plausibility as plausible
 
     if out is None:
+        _refuse_unused({"--surrogate": surrogate})
         found = plausible.load_plausibility()
     else:
         from anchor.priors import templates
@@ -137,7 +139,8 @@ def labels(
     from anchor.weights import write_json
     from anchor.writing import check_place
 
-    check_place(out, overwrite=overwrite)
+    for path in (out, out.with_suffix(".json")):
+        check_place(path, overwrite=overwrite)
     parts = [evaluation_labels(f) if Store.is_one(f) else filling_labels(f) for f in folders]
     found = Labels.concatenate(parts)
     found = found[askable(found.compositions, load_reference())]
@@ -177,6 +180,7 @@ def chances(
     from anchor.writing import check_place
 
     if out is None:
+        _refuse_unused({"--labels": labels, "--surrogate": surrogate, "--plausibility": plausibility})
         found = likely.load_chances()
     else:
         check_place(out, overwrite=overwrite)
@@ -191,6 +195,12 @@ def chances(
         emit({"metastable": found.metastable, "stable": found.stable, **found.card})
         return
     _show_reliability(found.card)
+
+
+def _refuse_unused(files: Mapping[str, Path | None]) -> None:
+    """Files that only a fit reads are for nothing where the shipped one is shown."""
+    if given := [name for name, path in files.items() if path is not None]:
+        raise InputError(f"{given[0]} is for a fit, and nothing is fitted", "name its result: --out FILE")
 
 
 def _show_surrogate(card: dict[str, Any], json: bool) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sqlite3
 import sys
 import traceback
 
@@ -50,6 +51,8 @@ def explain(error: Exception) -> AnchorError | None:
         return AnchorError(f"the memory is used up: {error}", "ask for less at once, or use fewer workers")
     if isinstance(error, OSError) and error.errno is not None:
         return _of_system(error)
+    if isinstance(error, sqlite3.OperationalError) and "disk is full" in str(error):  # a file of ASE's
+        return _of_system(OSError(errno.ENOSPC, str(error)))
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import textwrap
 from collections.abc import Sequence
@@ -23,7 +24,16 @@ MAINTAINERS = "maintainers"
 
 
 class HelpCommand(TyperCommand):
-    """A command with such help."""
+    """A command with such help, whose numbers are numbers: NaN is in no range, and out of none."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        rest = super().parse_args(ctx, args)
+        parameters: list[Any] = list(self.params)
+        for parameter in parameters:
+            value = ctx.params.get(parameter.name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise typer.BadParameter(f"{value} is not a finite number", ctx=ctx, param=parameter)
+        return rest
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         formatter.write(page(self, ctx))

@@ -243,9 +243,11 @@ def measure_prior(
         known = np.array([model.knows(crystal) for crystal in loaded.crystals], dtype=bool)
         beyond = int((~known).sum())
         if not known.any():
+            first = f"; {loaded.skipped[0].source}: {loaded.skipped[0].reason}" if unreadable else ""
             raise InputError(
                 f"none of the {loaded.n_read} entries can be asked of the prior '{prior}': "
                 f"{unreadable} unreadable, {beyond} with other elements or more than {model.max_atoms} atoms"
+                + first
             )
         truth = some(loaded.crystals[np.flatnonzero(known)], n, seed=seed)
     else:

@@ -52,7 +52,7 @@ def relax(
         typer.Option(help="Write relaxed structures: a folder (one CIF each), or FILE.extxyz, .json, .db, …"),
     ] = None,
     overwrite: Overwrite = False,
-    chunk_atoms: Annotated[int, typer.Option(help="Atoms per call of the potential.")] = 256,
+    chunk_atoms: Annotated[int, typer.Option(min=1, help="Atoms per call of the potential.")] = 256,
     where: Where = NOWHERE,
     device: Device = "cpu",
     json: JsonFlag = False,

@@ -23,6 +23,7 @@ from anchor.cli.common import (
 from anchor.cli.program import program
 from anchor.cli.where import NOWHERE, Where, works_somewhere
 from anchor.errors import AnchorError, InputError
+from anchor.reading import whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +37,7 @@ Sets = Annotated[
 ]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="YAML file of settings.")]
 Preset = Annotated[str, typer.Option(help="Preset of settings: quick (minutes), default, paper, learn.")]
-MaxAtoms = Annotated[int | None, typer.Option(help="Most atoms per cell.")]
+MaxAtoms = Annotated[int | None, typer.Option(min=1, help="Most atoms per cell.")]
 Counts = Annotated[
     str | None,
     typer.Option(help="Atoms of an element where it occurs: O=8 (at most), Li=2-4, Fe=2- (at least)."),
@@ -411,7 +412,8 @@ def _bounds(text: str | None) -> tuple[dict[str, int], dict[str, int]]:
             continue
         symbol, equals, value = (piece.strip() for piece in part.partition("="))
         low, dash, high = (piece.strip() for piece in value.partition("-"))
-        if not equals or not symbol.isalpha() or not (low + high).isdigit() or (not dash and not low):
+        numbers = [whole_number(piece) for piece in (low, high) if piece]
+        if not equals or not symbol.isalpha() or not numbers or None in numbers or (not dash and not low):
             raise InputError(
                 f"'{part.strip()}' is not a bound of atom counts", "for example O=8, Li=2-4 or Fe=2-"
             )

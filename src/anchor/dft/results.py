@@ -2,18 +2,22 @@
 
 | file | read by |
 | --- | --- |
-| vasprun.xml (also .gz), any name that holds "vasprun" | pymatgen |
+| vasprun.xml, any name that holds "vasprun" | pymatgen |
 | output of pw.x | ASE, espresso-out |
 | result.json beside job.json, as `anchor export --as gpaw` has them made | here |
 | text output of GPAW | ASE, gpaw-out, of versions before 2026; here of later ones |
+
+Each may be compressed (.gz, .bz2, .xz).
 """
 
 from __future__ import annotations
 
-import gzip
+import lzma
+import math
 import warnings
+import zlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import ase.io
@@ -24,12 +28,16 @@ from anchor.dft.gpaw_text import is_gpaw, read_gpaw
 from anchor.dft.jobs import Job
 from anchor.dft.store import DONE, Energy
 from anchor.errors import InputError
+from anchor.formats.files import on_disk
 from anchor.reading import read_json
 
 HEAD = 20_000
 """Bytes at the beginning of a file that tell whose it is."""
+UNPACKING = (OSError, EOFError, zlib.error, lzma.LZMAError)
+"""What is raised while a damaged compressed file is unpacked."""
 DAMAGED = (
-    SyntaxError, ValueError, KeyError, IndexError, TypeError, AttributeError, AssertionError,
+    SyntaxError, ValueError, LookupError, TypeError, AttributeError, AssertionError, ArithmeticError,
+    NameError, RuntimeError, StopIteration,
 )  # fmt: skip
 """What the parsers of other packages raise on a file that ends early (XML's errors are SyntaxErrors)."""
 NAMES = ("vasprun*", "*.out", "*.pwo", "result.json", "*.txt", "*.log")
@@ -89,10 +97,12 @@ def read_result(path: Path) -> Result:
             f"{path} is no result of VASP, Quantum ESPRESSO or GPAW", "name vasprun.xml or an output of pw.x"
         )
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), on_disk(path).on_disk() as plain:
             warnings.simplefilter("ignore")  # pymatgen's, about potentials and convergence: said below
-            return READERS[kind](path)
-    except DAMAGED as error:
+            return replace(READERS[kind](plain), source=str(path))
+    except (*UNPACKING, *DAMAGED) as error:
+        if getattr(error, "errno", None) is not None:  # of the disk, not of the file
+            raise
         raise InputError(f"{path} is damaged or unfinished: {error}", "let the calculation finish") from error
 
 
@@ -100,11 +110,10 @@ def _kind(path: Path) -> str | None:
     """Whose file it is, by its first lines."""
     if path.name == "result.json" and (path.parent / "job.json").is_file():
         return "job"
-    opener = gzip.open if path.suffix == ".gz" else open
     try:
-        with opener(path, "rb") as file:
+        with on_disk(path).open() as file:
             head = file.read(HEAD).decode("utf-8", errors="replace")
-    except (OSError, EOFError):
+    except (InputError, *UNPACKING):  # a pipe, or damaged at its beginning
         return None
     if "<modeling>" in head:
         return "vasp"
@@ -172,6 +181,8 @@ def _job(path: Path) -> Result:
 
 
 def _energy(energy: float, reason: str, crystal: Crystals) -> Energy:
+    if not reason and not math.isfinite(energy):
+        reason = f"its energy is {energy}"
     if reason:
         return Energy("not converged", reason, None, crystal.n_atoms)
     return Energy(DONE, "", energy, crystal.n_atoms)

@@ -69,11 +69,9 @@ class Store:
 
     def get(self, job: Job) -> Energy | None:
         """The energy of a job, if it is known; what failed is not, and is tried again."""
-        path = self.path(job)
-        if path.exists():
-            found = Energy(**{**json.loads(path.read_text(encoding="utf-8"))["result"], "source": "cache"})
-            if found.status == DONE:
-                return found
+        found = _kept(self.path(job))
+        if found is not None and found.status == DONE:
+            return found
         if row := self._shipped.get(job.hash):
             about = {key: value for key, value in row.items() if key in SHIPPED_ABOUT}
             return Energy(DONE, "", row["energy_ev"], len(job.numbers), about, "shipped")
@@ -87,6 +85,14 @@ class Store:
     def put(self, job: Job, energy: Energy) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         write_json(self.path(job), {"job": job.to_dict(), "formula": job.formula, "result": asdict(energy)})
+
+
+def _kept(path: Path) -> Energy | None:
+    """The energy in a file; None: there is none, or the file is damaged, and it is calculated again."""
+    try:
+        return Energy(**{**json.loads(path.read_text(encoding="utf-8"))["result"], "source": "cache"})
+    except (FileNotFoundError, ValueError, LookupError, TypeError):
+        return None
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from anchor.errors import InputError
 from anchor.filling.guards import DATABASES
 from anchor.filling.make import PLAN, Run
 from anchor.hull.references import load_hull
+from anchor.reading import read_json
 from anchor.screening.chances import Labels
 
 
@@ -24,7 +24,7 @@ def filling_origin(folder: Path) -> dict[str, Any]:
     """
     if not (folder / PLAN).is_file():
         raise InputError(f"{folder} is not the folder of a filling run", "make one: anchor energies fill")
-    plan = json.loads((folder / PLAN).read_text(encoding="utf-8"))
+    plan = read_json(folder / PLAN, hint="make it again: anchor energies fill")
     return {"plan": plan, "hull": load_hull(plan["potential"]).identity.hash}
 
 

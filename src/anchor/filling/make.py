@@ -34,6 +34,7 @@ from anchor.paths import alone
 from anchor.potentials.registry import load_potential
 from anchor.priors.base import Prior
 from anchor.priors.registry import load_prior
+from anchor.reading import read_json
 from anchor.reference.reference import load_reference
 from anchor.relax.parallel import Relaxer
 from anchor.writing import replace_file
@@ -162,7 +163,7 @@ class Run:
         """
         path = folder / PLAN
         if path.exists():
-            found = json.loads(path.read_text(encoding="utf-8"))
+            found = read_json(path, hint="delete the folder, or name another one")
             if found != plan:
                 changed = sorted(key for key in found.keys() | plan if found.get(key) != plan.get(key))
                 raise InputError(

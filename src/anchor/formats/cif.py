@@ -20,6 +20,7 @@ from pymatgen.io.cif import CifParser
 from anchor.errors import InputError
 from anchor.formats.files import Readable
 from anchor.formats.records import Found, Item, Skipped, attempt, crystal, from_structure, numeric
+from anchor.reading import MOST_DIGITS, whole_number
 
 TOKEN = re.compile(
     r"""^;[\s\S]*?^;                  # text field: from a line that starts with ; to the next such line
@@ -102,8 +103,9 @@ def _check_cell(block: Block) -> None:
                 raise InputError(f"{tag} is {text}: not {'an angle of' if angle else 'a length of'} a cell")
     for tag in GROUP_NUMBERS:
         for text in block.values.get(tag, [])[:1]:
-            if text.strip().lstrip("+-").isdigit() and not 1 <= int(text) <= 230:
-                raise InputError(f"there is no space group {text.strip()}")
+            given = re.fullmatch(r"\s*(-?)\+?(\d+)\s*", text)
+            if given and (given[1] or not 1 <= (whole_number(given[2]) or 0) <= 230):
+                raise InputError(f"there is no space group {text.strip()[:MOST_DIGITS]}")
     sites = {len(values) for tag, values in block.values.items() if tag.startswith("_atom_site_fract")}
     if len(sites) > 1 or 0 in sites:
         raise InputError("its list of atoms is cut off, or a value in it is missing")

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, cast
 
 from anchor.errors import InputError
 from anchor.formats.records import Skipped, why
-from anchor.reading import plain_file
+from anchor.reading import plain_file, whole_number
 
 SUFFIXES = {
     ".cif": "cif",
@@ -208,20 +208,21 @@ def sources(paths: Iterable[Path], *, every: bool, ignored: list[str]) -> Iterat
         if path.suffix.lower() == ARCHIVE:
             yield from _archive(path, every=every, ignored=ignored)
         elif (path / "data.mdb").is_file():  # LMDB's own kind of folder
-            yield _on_disk(path / "data.mdb")
+            yield on_disk(path / "data.mdb")
         elif path.is_dir():
             for file in sorted((p for p in path.rglob("*") if p.is_file()), key=_natural):
                 if file.suffix.lower() == ARCHIVE:
                     yield from _archive(file, every=every, ignored=ignored)
-                elif _wanted(source := _on_disk(file), every):
+                elif _wanted(source := on_disk(file), every):
                     yield source
                 else:
                     ignored.append(source.name)
         else:
-            yield _on_disk(path)
+            yield on_disk(path)
 
 
-def _on_disk(path: Path) -> Readable:
+def on_disk(path: Path) -> Readable:
+    """A file by its path."""
     return Readable(str(path), lambda: plain_file(path).open("rb"), path.stat().st_size, path)
 
 
@@ -254,6 +255,5 @@ def _archive(path: Path, *, every: bool, ignored: list[str]) -> Iterator[Readabl
 
 def _natural(path: Path | PurePosixPath) -> list[tuple[int, int, str]]:
     """Sort key that puts 'gen_2.cif' before 'gen_10.cif'."""
-    return [
-        (1, int(part), "") if part.isdigit() else (0, 0, part) for part in re.split(r"(\d+)", path.as_posix())
-    ]
+    parts = ((whole_number(part), part) for part in re.split(r"(\d+)", path.as_posix()))
+    return [(0, 0, part) if number is None else (1, number, "") for number, part in parts]

@@ -26,6 +26,7 @@ from scipy.sparse import csr_array
 from anchor.chemistry.elements import NUMBER, SYMBOLS, VOCABULARY
 from anchor.errors import InputError
 from anchor.hull.phases import N_NUMBERS
+from anchor.reading import read_json
 from anchor.writing import replace_file
 
 HUBBARD_METALS = ("V", "Cr", "Mn", "Fe", "Co", "Ni", "Cu", "Mo", "W", "Th", "U", "Np", "Pu")
@@ -181,7 +182,11 @@ class Calibration:
 
     @classmethod
     def load(cls, path: Path) -> Calibration:
-        return cls.from_dict(json.loads(path.read_text()))
+        hint = "make it again: anchor energies calibrate"
+        try:
+            return cls.from_dict(read_json(path, hint=hint))
+        except (LookupError, TypeError, ValueError) as error:
+            raise InputError(f"{path} is damaged: {type(error).__name__} {error}", hint) from None
 
 
 def anion_masks(fractions: NDArray[np.float64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -20,7 +20,7 @@ from anchor.models.omatg import Omatg
 from anchor.models.wyckoff.model import SETTINGS as WYCKOFF_SETTINGS
 from anchor.models.wyckoff.model import Wyckoff
 from anchor.paths import BUNDLED
-from anchor.weights import read, write
+from anchor.weights import made_of_card, read, write
 
 FORMAT = "anchor-prior-1"
 SHIPPED = BUNDLED / "priors"
@@ -90,9 +90,7 @@ def load_model(path: Path) -> tuple[TrainableModel, dict[str, Any]]:
     card, tensors = read(path, hint="train them: anchor prior train --help")
     if card.get("format") != FORMAT or card.get("name") not in MODELS:
         raise InputError(f"{path} is of format {card.get('format')!r}, this version reads '{FORMAT}'")
-    model = model_from(card["name"], card["settings"])
-    try:
+    with made_of_card(f"file {path}"):
+        model = model_from(card["name"], card["settings"])
         model.load_state_dict({name: t.float() for name, t in tensors.items()})
-    except RuntimeError as error:
-        raise InputError(f"{path} is damaged: {error}") from None
     return model.eval().requires_grad_(False), card

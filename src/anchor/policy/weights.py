@@ -15,7 +15,7 @@ from anchor.chemistry.features import element_features
 from anchor.config import Policy
 from anchor.errors import InputError
 from anchor.policy.network import CompositionPolicy
-from anchor.weights import pack, unpack
+from anchor.weights import made_of_card, pack, unpack
 
 FORMAT = "anchor-policy-1"
 SIZES = {"state_dim", "hidden_dim", "element_embedding", "heads"}
@@ -83,12 +83,10 @@ def load_policy(data: bytes) -> CompositionPolicy:
         InputError: The bytes are no policy, or one for another vocabulary or other element descriptors.
     """
     card, tensors = _read(data)
-    policy = CompositionPolicy(Policy(**card["sizes"]), n_objectives=card["n_objectives"])
     weights = {n.removeprefix("policy."): t for n, t in tensors.items() if n.startswith("policy.")}
-    try:
+    with made_of_card("policy file"):
+        policy = CompositionPolicy(Policy(**card["sizes"]), n_objectives=card["n_objectives"])
         policy.load_state_dict(weights)
-    except RuntimeError as error:
-        raise InputError(f"the policy file is damaged: {error}") from None
     if broken := [name for name, tensor in weights.items() if not torch.isfinite(tensor).all()]:
         raise InputError(
             f"the policy has weights that are not finite: {broken[0]}",
@@ -127,8 +125,8 @@ def _read(data: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
     card, tensors = unpack(data, what="policy file", hint="expected weights saved by anchor")
     if card.get("format") != FORMAT:
         raise InputError(f"policy of format {card.get('format')!r}, this version reads '{FORMAT}'")
-    if card["vocabulary"] != " ".join(VOCABULARY):
+    if card.get("vocabulary") != " ".join(VOCABULARY):
         raise InputError("the policy was made for another element vocabulary")
-    if card["descriptors"] != hashlib.sha256(element_features().tobytes()).hexdigest():
+    if card.get("descriptors") != hashlib.sha256(element_features().tobytes()).hexdigest():
         raise InputError("the policy was made with other element descriptors (eq:element-feat)")
     return card, tensors

@@ -27,7 +27,7 @@ from anchor.chemistry.composition import Compositions
 from anchor.chemistry.elements import NUMBER
 from anchor.errors import InputError, MissingDependencyError
 from anchor.paths import BUNDLED
-from anchor.reading import read_json
+from anchor.reading import plain_file, read_json
 from anchor.reference.listed import formula_hash
 from anchor.reference.reference import Reference
 from anchor.screening.evidence import Evidence
@@ -141,23 +141,26 @@ def load_labels(path: Path = LABELS) -> Labels:
     """Labels of a file; by default those that ship.
 
     Raises:
-        InputError: The file has other columns.
+        InputError: The file has other columns, or is damaged.
     """
     hint = "make it: anchor policy labels --out FILE"
-    if not path.is_file():
+    if not path.exists():
         raise MissingDependencyError(f"there is no file '{path}'", hint)
-    with path.open(encoding="utf-8", newline="") as file:
-        reader = csv.DictReader(file)
-        if missing := set(COLUMNS) - set(reader.fieldnames or ()):
-            raise InputError(f"'{path}' has no column {', '.join(sorted(missing))}", hint)
-        rows = list(reader)
-    return Labels(
-        [row["formula"] for row in rows],
-        np.array([float(row["above_hull_ev_per_atom"] or "nan") for row in rows]),
-        [row["made_by"] for row in rows],
-        np.array([int(row["seed"]) for row in rows], dtype=np.int64),
-        [row["source"] for row in rows],
-    )
+    try:
+        with plain_file(path).open(encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file)
+            if missing := set(COLUMNS) - set(reader.fieldnames or ()):
+                raise InputError(f"'{path}' has no column {', '.join(sorted(missing))}", hint)
+            rows = list(reader)
+        return Labels(
+            [row["formula"] for row in rows],
+            np.array([float(row["above_hull_ev_per_atom"] or "nan") for row in rows]),
+            [row["made_by"] for row in rows],
+            np.array([int(row["seed"]) for row in rows], dtype=np.int64),
+            [row["source"] for row in rows],
+        )
+    except (ValueError, TypeError, OverflowError, csv.Error) as error:  # no text, or words for numbers
+        raise InputError(f"'{path}' is damaged: {error}", hint) from None
 
 
 def features(

@@ -25,6 +25,7 @@ from anchor.policy.fitting import FitSettings, Target, fit_policy
 from anchor.policy.network import CompositionPolicy
 from anchor.priors.request import Request
 from anchor.priors.units import choose_units
+from anchor.reading import plain_file
 from anchor.screening.estimate import FreeEstimate
 
 FORMULA, CHANCES = "formula", ("chance_metastable", "chance")
@@ -37,12 +38,12 @@ def read_ranking(path: Path, *, most: int | None = None) -> tuple[Compositions, 
     Raises:
         InputError: No file, no such columns, or a row that is no formula with a number; the row is named.
     """
+    if not path.exists():
+        raise InputError(f"there is no ranking '{path}'", "make one: anchor screen --out FILE.csv")
     try:
-        with path.open(newline="") as file:
+        with plain_file(path).open(newline="") as file:
             rows = list(csv.DictReader(file))
-    except FileNotFoundError:
-        raise InputError(f"there is no ranking '{path}'", "make one: anchor screen --out FILE.csv") from None
-    except (UnicodeDecodeError, csv.Error, IsADirectoryError) as error:
+    except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"'{path}' is not a CSV file: {error}", "anchor screen writes one") from None
     column = next((name for name in CHANCES if rows and name in rows[0]), None)
     if column is None or FORMULA not in rows[0]:

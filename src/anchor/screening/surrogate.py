@@ -33,7 +33,7 @@ from anchor.errors import InputError, MissingDependencyError
 from anchor.paths import BUNDLED
 from anchor.policy.actions import to_actions
 from anchor.random import torch_generator
-from anchor.weights import pack, unpack
+from anchor.weights import made_of_card, pack, unpack
 
 FORMAT = "anchor-surrogate-2"
 SHIPPED = BUNDLED / "screening" / "surrogate.safetensors"
@@ -218,15 +218,16 @@ def read_surrogate(data: bytes) -> Surrogate:
             f"surrogate of format {header.get('format')!r}, this version reads '{FORMAT}'",
             "make one with: anchor policy surrogate",
         )
-    if header["vocabulary"] != " ".join(VOCABULARY):
+    if header.get("vocabulary") != " ".join(VOCABULARY):
         raise InputError("the surrogate was made for another element vocabulary")
     members = []
-    for k in range(header["members"]):
-        member = PairNetwork(Sizes(**header["sizes"]))
-        weights = {n.split(".", 1)[1]: t.float() for n, t in tensors.items() if n.startswith(f"{k}.")}
-        member.load_state_dict(weights)
-        members.append(member.eval().requires_grad_(False))
-    return Surrogate(members, tuple(header["floor"]), tuple(header["scale"]), header["card"])
+    with made_of_card("surrogate file"):
+        for k in range(header["members"]):
+            member = PairNetwork(Sizes(**header["sizes"]))
+            weights = {n.split(".", 1)[1]: t.float() for n, t in tensors.items() if n.startswith(f"{k}.")}
+            member.load_state_dict(weights)
+            members.append(member.eval().requires_grad_(False))
+        return Surrogate(members, tuple(header["floor"]), tuple(header["scale"]), header["card"])
 
 
 @cache

@@ -34,7 +34,6 @@ from anchor.outcomes.columns import ABOVE
 from anchor.policy.grpo import Learner, Proposal, Proposer, Scores, group_advantages
 from anchor.policy.network import CompositionPolicy
 from anchor.policy.untrained import Untrained
-from anchor.policy.weights import load_policy
 from anchor.reward.novelty import History
 from anchor.reward.score import GroupScores, Memory
 from anchor.search.adaptive import Adaptive
@@ -42,7 +41,7 @@ from anchor.search.ahead import Ahead
 from anchor.search.environment import Environment
 from anchor.search.imagining import Imagining
 from anchor.search.ledger import PRIOR, RECOVER, Ledger, decode_crystal
-from anchor.search.policies import policy_file
+from anchor.search.policies import policy_file, read_policy
 from anchor.search.prior_learner import PriorLearner
 from anchor.search.realise import Realised
 from anchor.search.rows import candidate_rows, plain
@@ -370,7 +369,7 @@ def _fresh_learner(
 def _first_policy(config: Config) -> CompositionPolicy | None:
     """The policy that a search starts from; None: an untrained one."""
     start = config.policy.start_from
-    return load_policy(policy_file(start).read_bytes()) if start is not None else None
+    return read_policy(policy_file(start)) if start is not None else None
 
 
 def _outcomes(ledger: Ledger) -> Iterator[tuple[str, float]]:

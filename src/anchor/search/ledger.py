@@ -161,8 +161,9 @@ class Ledger:
                 if not sa.inspect(connection).has_table("campaign"):
                     raise InputError(f"'{name}' is a database, but not a ledger of anchor")
                 version = connection.execute(sa.select(campaign.c.schema_version)).scalar_one_or_none()
-        except DatabaseError as error:
-            raise InputError(f"'{name}' cannot be read as a ledger: {error.orig}", RECOVER) from error
+        except (DatabaseError, UnicodeDecodeError) as error:  # SQLite quotes what it does not understand
+            cause = getattr(error, "orig", error)
+            raise InputError(f"'{name}' cannot be read as a ledger: {cause}", RECOVER) from error
         if not isinstance(version, int):
             raise InputError(f"the ledger '{name}' is damaged: its schema is {version!r}", RECOVER)
         if version > SCHEMA_VERSION:

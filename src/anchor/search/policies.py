@@ -110,13 +110,21 @@ def policy_file(name: str) -> Path:
     return path
 
 
+def read_policy(path: Path) -> CompositionPolicy:
+    """The policy of a file; what is wrong with it is said with its name."""
+    try:
+        return load_policy(path.read_bytes())
+    except InputError as error:
+        raise InputError(f"{path}: {error.message}", error.hint) from None
+
+
 def load_trained(source: str) -> TrainedPolicy:
     """The policy of a campaign (folder, ledger file or database URL), of a file, or 'default'."""
     if "://" in source or Path(source).is_dir() or source.endswith(".db"):
         return policy_of(Ledger.open(source), name=source)
     path = policy_file(source)
     data = path.read_bytes()
-    network, card = load_policy(data), path.with_suffix(".json")
+    network, card = read_policy(path), path.with_suffix(".json")
     stored = settings_in(data) or (read_json(card) if card.is_file() else {})
     config, elements = dict(stored.get("config", {})), stored.get("elements")
     missing = [name for name in NEEDED if name not in config] + ["elements"] * (elements is None)

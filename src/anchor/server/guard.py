@@ -20,6 +20,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from anchor.errors import InputError
+from anchor.reading import whole_number
 
 TOKEN_HEADER = "x-anchor-token"
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
@@ -112,8 +113,8 @@ class Guard:
             return None
         if not secrets.compare_digest(headers.get(TOKEN_HEADER, "").encode(), self.token.encode()):
             return 403, "the token is missing or wrong", "open the address with the token that anchor printed"
-        length = headers.get("content-length", "")
-        if not length.isdecimal() or int(length) > LARGEST_BODY:
+        length = whole_number(headers.get("content-length", ""))
+        if length is None or length > LARGEST_BODY:
             return 413, "the request is too long, or does not say how long it is", "send less"
         return None
 

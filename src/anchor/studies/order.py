@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 
 from anchor.config import Config
 from anchor.policy.grpo import Learner, group_advantages
-from anchor.policy.weights import load_policy
 from anchor.reward.score import GroupScores, Memory
 from anchor.search.environment import Environment
-from anchor.search.policies import policy_file
+from anchor.search.policies import policy_file, read_policy
 from anchor.search.realise import Realised
 
 
@@ -53,7 +52,7 @@ def compare_orders(
         for name in ("paper", "fast")
     }
     start = config.policy.start_from
-    policy = load_policy(policy_file(start).read_bytes()) if start is not None else None
+    policy = read_policy(policy_file(start)) if start is not None else None
     learner = Learner.start(config, environment.limits, policy=policy)
     memory = {name: Memory() for name in orders}
     cost = {name: dict.fromkeys(("relaxations", "evaluations", "cpu_seconds"), 0.0) for name in orders}

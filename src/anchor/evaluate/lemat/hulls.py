@@ -101,5 +101,8 @@ def load_table_hull(name: str, potential: Potential) -> TableHull:
         )
     amounts = composition_matrix([row["formula"] for row in rows])
     mappings = [{int(z): float(row[z]) for z in np.flatnonzero(row)} for row in amounts]
-    energies = np.array([float(row["energy_ev_per_atom"]) for row in rows])
+    try:
+        energies = np.array([float(row["energy_ev_per_atom"]) for row in rows])
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{path} has an energy that is no number: {error}") from None
     return TableHull(name, Phases.from_amounts(mappings, energies, name), potential.checkpoint_hash)
