@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -312,3 +313,19 @@ def test_unfamiliar_files_of_any_content_are_not_taken_for_tables(tmp_path: Path
     (tmp_path / "words").write_text("a line, with commas, but no crystal\n")
     with pytest.raises(InputError, match="unknown kind of file"):
         load(tmp_path / "words")
+
+
+@pytest.mark.parametrize("named", ["pos:R:3:forces:R:99999999", "pos:R:30000"])
+def test_columns_that_no_line_has_are_refused_before_anybody_makes_them(tmp_path: Path, named: str) -> None:
+    """ASE makes a field for each column that the comment line names: a hundred million take 18 GB."""
+    path = tmp_path / "a.extxyz"
+    good = 'Lattice="4 0 0 0 4 0 0 0 4" Properties=species:S:1:pos:R:3 pbc="T T T"'
+    path.write_text(f"1\n{good.replace('pos:R:3', named)}\nNa 0 0 0\n1\n{good}\nNa 0 0 0\n")
+    tracemalloc.start()
+    found = load([path], on_error="skip")
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found.crystals.formulas == ["Na"]
+    (refused,) = found.skipped
+    assert "columns, and no line has more than 4" in refused.reason
+    assert most < 20e6

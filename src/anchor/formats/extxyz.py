@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import ase.io
 from ase import Atoms
 from ase.calculators.singlepoint import SinglePointCalculator
 
+from anchor.errors import InputError
 from anchor.formats.files import Readable
 from anchor.formats.records import Found, Item, Skipped, attempt, from_atoms, named, numeric
 
@@ -41,11 +43,24 @@ def read(source: Readable) -> Iterator[Item]:
 
 def _reader(lines: list[str], frame: str, id: str) -> Callable[[], Found]:
     def run() -> Found:
+        named_columns, there = (
+            columns("".join(lines[1:2])),
+            max((len(x.split()) for x in lines[2:]), default=0),
+        )
+        if named_columns > there:  # ASE makes a column for each before it reads a line
+            raise InputError(f"Properties name {named_columns} columns, and no line has more than {there}")
         atoms = ase.io.read(io.StringIO("".join(lines)), index=0, format="extxyz")
         results = atoms.calc.results if atoms.calc else {}
         return from_atoms(frame, named(atoms.info, id), atoms, numeric({**atoms.info, **results}))
 
     return run
+
+
+def columns(comment: str) -> int:
+    """Columns that a comment line names: 7 for Properties=species:S:1:pos:R:3:forces:R:3; 0 without any."""
+    found = re.search(r"""\bProperties\s*=\s*["']?([^\s"']+)""", comment)
+    counts = found[1].split(":")[2::3] if found else []
+    return sum(int(n) for n in counts if n.isdecimal())
 
 
 def write(path: Path, atoms: list[Atoms], ids: list[str], properties: list[Mapping[str, float]]) -> None:
