@@ -71,6 +71,12 @@ def test_what_is_trained_further_may_be_sampled_otherwise():
     before, _ = load_model(weights_file("kldm-dng"))
     for a, b in zip(model.state_dict().values(), before.state_dict().values(), strict=True):
         assert torch.equal(a, b)
+    with pytest.raises(
+        InputError, match=r"uncovering = 'sideways': Input should be 'by chance' or"
+    ):
+        make_trainer(plan(uncovering="sideways"))
+    with pytest.raises(InputError, match=r"setting csp = 3: Input should be"):
+        make_trainer(plan(csp=3))
     with pytest.raises(InputError, match=r"csp: with this setting the network of kldm-dng is another one"):
         make_trainer(plan(csp=KldmDng().settings()["csp"] | {"view": "published"}))
 

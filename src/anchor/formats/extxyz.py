@@ -43,12 +43,9 @@ def read(source: Readable) -> Iterator[Item]:
 
 def _reader(lines: list[str], frame: str, id: str) -> Callable[[], Found]:
     def run() -> Found:
-        named_columns, there = (
-            columns("".join(lines[1:2])),
-            max((len(x.split()) for x in lines[2:]), default=0),
-        )
-        if named_columns > there:  # ASE makes a column for each before it reads a line
-            raise InputError(f"Properties name {named_columns} columns, and no line has more than {there}")
+        asked, there = columns("".join(lines[1:2])), max((len(x.split()) for x in lines[2:]), default=0)
+        if asked > there:  # ASE makes a field for each before it reads a line
+            raise InputError(f"Properties name {asked} columns, and no line has more than {there}")
         atoms = ase.io.read(io.StringIO("".join(lines)), index=0, format="extxyz")
         results = atoms.calc.results if atoms.calc else {}
         return from_atoms(frame, named(atoms.info, id), atoms, numeric({**atoms.info, **results}))

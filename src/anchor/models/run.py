@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from anchor.crystals.crystals import Crystals
 from anchor.devices import usable_device
@@ -231,10 +232,15 @@ def _past(card: dict[str, Any]) -> dict[str, Any]:
 
 
 def _known_fields(changes: Sequence[tuple[str, Any]], kind: type, what: str) -> dict[str, Any]:
-    fields = getattr(kind, "__dataclass_fields__")  # noqa: B009
-    for name, _ in changes:
+    """Changes by name, each of them of the kind that its field has."""
+    fields = get_type_hints(kind)
+    for name, value in changes:
         if name not in fields:
             raise InputError(f"there is no {what} '{name}'", f"choose one of: {', '.join(fields)}")
+        try:
+            TypeAdapter(fields[name]).validate_python(value)
+        except ValidationError as error:
+            raise InputError(f"{what} {name} = {value!r}: {error.errors()[0]['msg']}") from None
     return dict(changes)
 
 

@@ -30,10 +30,10 @@ from anchor.search.heard import energies_heard, visits_before
 from anchor.search.screened import contexts_of
 
 SMALLEST_POOL = 16_384
-"""Formulas among which is chosen at first, the best of the screened order. They are doubled"""
+"""Formulas among which is chosen at first: the best of the screened order."""
 SPARE, WIDE = 2, 16
-"""while there are fewer than SPARE for each that was tried, for which an order may have to be made, and while
-there are fewer than WIDE and the order that ships has more."""
+"""They are doubled while there are fewer than SPARE for each that was tried, for which an order may have to
+be made, and while there are fewer than WIDE and the order that ships has more."""
 
 
 @dataclass
