@@ -71,9 +71,7 @@ def test_what_is_trained_further_may_be_sampled_otherwise():
     before, _ = load_model(weights_file("kldm-dng"))
     for a, b in zip(model.state_dict().values(), before.state_dict().values(), strict=True):
         assert torch.equal(a, b)
-    with pytest.raises(
-        InputError, match=r"uncovering = 'sideways': Input should be 'by chance' or"
-    ):
+    with pytest.raises(InputError, match=r"uncovering = 'sideways': Input should be 'by chance' or"):
         make_trainer(plan(uncovering="sideways"))
     with pytest.raises(InputError, match=r"setting csp = 3: Input should be"):
         make_trainer(plan(csp=3))
