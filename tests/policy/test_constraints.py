@@ -111,8 +111,8 @@ def test_fewer_elements_than_four_leave_smaller_k() -> None:
         (ActionSpace(exclude=("He",)), None, "'He' is not one of the 84"),
         (ActionSpace(elements=("Li",)), None, "only 1 allowed elements"),
         (ActionSpace(elements=("Li", "O"), must_contain=("Fe",)), None, "Fe is not in elements"),
-        (ActionSpace(must_contain=("Pm",)), ["Li", "O"], "Pm: no well-determined energy reference"),
-        (ActionSpace(elements=("Ce", "Li", "O")), ["Li", "O"], "Ce: no well-determined energy reference"),
+        (ActionSpace(must_contain=("Pm",)), ["Li", "O"], "Pm: left out of searches"),
+        (ActionSpace(elements=("Ce", "Li", "O")), ["Li", "O"], "Ce: left out of searches"),
         (ActionSpace(k=(4,), max_atoms=3), None, "at least 4 atoms, but max_atoms is 3"),
         (
             ActionSpace(k=(2,), min_atoms=10, max_atoms_per_element=4),

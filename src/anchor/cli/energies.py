@@ -20,6 +20,7 @@ from anchor.cli.common import (
 )
 from anchor.cli.help import App
 from anchor.cli.where import NOWHERE, Where, works_somewhere
+from anchor.errors import InputError
 
 app = App(
     help="Energies of the reference crystals under a potential: what a potential's hull is made of.",
@@ -196,8 +197,10 @@ def fill(
             help="Instead: stable compounds that a database lists and of which no crystal is here.",
         ),
     ] = False,
-    policy: Annotated[str, typer.Option(help="Whose proposals say which ternaries matter.")] = "default",
-    draws: Annotated[int, typer.Option(min=1, help="Proposals of the policy.")] = 2000,
+    policy: Annotated[
+        str | None, typer.Option(help="Whose proposals say which ternaries matter; default: what ships.")
+    ] = None,
+    draws: Annotated[int | None, typer.Option(min=1, help="Proposals of the policy; default: 2000.")] = None,
     second: Annotated[
         str,
         typer.Option(help="Potential that has to agree where a hull falls by more than 0.05 eV/atom."),
@@ -223,6 +226,11 @@ def fill(
     from anchor.filling.run import fill as run_fill
     from anchor.paths import BUNDLED, cache_dir
 
+    if (elements is not None or listed) and not policy is draws is None:
+        raise InputError(
+            "--policy and --draws choose ternaries, which --elements or --listed have chosen already",
+            "leave out one or the other",
+        )
     symbols = None if elements is None else tuple(s.strip() for s in elements.split(",") if s.strip())
     name = "-".join(["fill", potential, *(["listed"] if listed else []), *(symbols or ())])
     card = run_fill(
@@ -231,8 +239,8 @@ def fill(
         target=BUNDLED if bundle else cache_dir(),
         elements=symbols,
         listed=listed,
-        policy=policy,
-        draws=draws,
+        policy=policy or "default",
+        draws=draws or 2000,
         second=second,
         where=Workplace(**where),
         seed=seed,

@@ -55,6 +55,15 @@ FindsCount = Annotated[
 ]
 
 
+def _elsewhere(ledger: str | None) -> str | None:
+    """A mistyped URL would be taken for a folder."""
+    if ledger is None or "://" in ledger or ledger.endswith(".db"):
+        return ledger
+    from anchor.search.ledger import EXAMPLE_URL
+
+    raise InputError(f"--ledger: '{ledger}' is neither a database URL nor a .db file", EXAMPLE_URL)
+
+
 @works_somewhere
 def search(
     out: Annotated[Path | None, typer.Option(help="Folder of the campaign; default: runs/DATE-TIME.")] = None,
@@ -92,7 +101,10 @@ def search(
     finds: FindsCount = 20,
     verify: VerifyCount = 12,
     ledger: Annotated[
-        str | None, typer.Option(help="Database URL instead of a file in the folder (postgresql://…).")
+        str | None,
+        typer.Option(
+            callback=_elsewhere, help="Database URL instead of a file in the folder (postgresql://…)."
+        ),
     ] = None,
     where: Where = NOWHERE,
     print_config: Annotated[
@@ -172,7 +184,8 @@ def resume(
         ),
     ] = None,
     ledger: Annotated[
-        str | None, typer.Option(help="Database URL, if the ledger is not in the folder.")
+        str | None,
+        typer.Option(callback=_elsewhere, help="Database URL, if the ledger is not in the folder."),
     ] = None,
     accept_changes: Annotated[
         bool,

@@ -65,7 +65,7 @@ def fill(
         searchable = hull.searchable_elements
         if elements is not None and (loose := sorted(set(elements) - set(searchable))):
             raise InputError(
-                f"{', '.join(loose)}: no well-determined reference under {potential}",
+                f"{', '.join(loose)}: no well-determined reference under {potential}, or wrong on the hulls",
                 "leave them out; see: anchor energies calibrate",
             )
 

@@ -75,7 +75,8 @@ class Limits:
         loose = [symbol for symbol in space.elements or () if symbol not in vocabulary]
         if loose := [*loose, *(symbol for symbol in space.must_contain if symbol not in vocabulary)]:
             raise InputError(
-                f"{', '.join(dict.fromkeys(loose))}: no well-determined energy reference for this potential",
+                f"{', '.join(dict.fromkeys(loose))}: left out of searches, because its reference is not "
+                "well determined for this potential, or the hulls have its compounds wrong",
                 "leave it out, or search it all the same with --set action_space.allow_loose_references=true",
             )
         for symbol in space.must_contain:
