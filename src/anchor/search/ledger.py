@@ -129,21 +129,28 @@ class Ledger:
                 path.parent.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise InputError(f"the folder '{path.parent}' cannot be made: {error}") from error
+        fresh = path is not None and not path.exists()
         ledger = cls(url, path)
-        with ledger._transaction() as connection:
-            _refuse_taken(connection, name, path)
-            if path is not None:
-                connection.exec_driver_sql(f"PRAGMA application_id={APPLICATION_ID}")
-            metadata.create_all(connection)
-            row = {
-                "id": 1,
-                "schema_version": SCHEMA_VERSION,
-                "config": dict(config),
-                "identity": dict(identity),
-                "created": created,
-            }
-            connection.execute(campaign.insert(), row)
-        ledger.prepare()
+        row = {
+            "id": 1,
+            "schema_version": SCHEMA_VERSION,
+            "config": dict(config),
+            "identity": dict(identity),
+            "created": created,
+        }
+        try:
+            with ledger._transaction() as connection:
+                _refuse_taken(connection, name, path)
+                if path is not None:
+                    connection.exec_driver_sql(f"PRAGMA application_id={APPLICATION_ID}")
+                metadata.create_all(connection)
+                connection.execute(campaign.insert(), row)
+            ledger.prepare()
+        except BaseException:
+            ledger.close()
+            if fresh and path is not None and path.exists() and not path.stat().st_size:
+                path.unlink()  # what a full disk leaves
+            raise
         return ledger
 
     @classmethod
