@@ -88,6 +88,14 @@ def test_good_places_are_not_refused(tmp_path: Path) -> None:
     check_place(tmp_path, folder=True)
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="a folder of Linux")
+def test_a_folder_that_takes_no_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be"):  # root may write there, by its permissions
+        check_place(Path("/proc/none/table.csv"))
+    check_place(tmp_path / "table.csv")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_own_files_are_replaced_and_others_kept(tmp_path: Path) -> None:
     (tmp_path / "finds").mkdir()
     (tmp_path / "finds" / "mine.cif").write_text("mine")

@@ -75,6 +75,7 @@ def check_place(path: Path, *, overwrite: bool = False, folder: bool = False) ->
             raise InputError(
                 f"{path} cannot be made: no permission to write into {above}", "name another place"
             )
+        _try_writing(above, path)
     elif folder or path.is_dir():
         kind = "folder" if path.is_dir() else "file"
         raise InputError(f"{path} exists and is a {kind}", "choose another name")
@@ -83,6 +84,15 @@ def check_place(path: Path, *, overwrite: bool = False, folder: bool = False) ->
     elif not overwrite:
         raise InputError(f"{path} exists", "choose another name, or replace it with --overwrite")
     return path
+
+
+def _try_writing(folder: Path, path: Path) -> None:
+    """Refuse a folder that takes no file, whatever its permissions say: a full disk, a kernel's folder."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as trial:
+            trial.write(bytes(4096))
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}", "name another place") from error
 
 
 def safe_name(text: str, *, otherwise: str = "unnamed") -> str:

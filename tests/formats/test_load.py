@@ -197,6 +197,17 @@ def test_bombs_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert any("decompression bomb" in reason for reason in loaded_reasons)
 
 
+def test_an_archive_of_a_version_to_come_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.cif", "data_a")
+    content = bytearray(path.read_bytes())
+    content[content.index(b"PK\1\2") + 6] = 84  # version needed to extract, in the list of members
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"a\.zip.*version"):
+        load(path)
+
+
 def test_paths_in_archives_never_reach_the_disk(crystals: Crystals, tmp_path: Path) -> None:
     text = write(tmp_path / "good.cif", crystals[0], ["good"]).read_text()
     folder = tmp_path / "here"

@@ -234,7 +234,7 @@ def _wanted(source: Readable, every: bool) -> bool:
 def _archive(path: Path, *, every: bool, ignored: list[str]) -> Iterator[Readable | Skipped]:
     try:
         archive = zipfile.ZipFile(path)
-    except (zipfile.BadZipFile, OSError) as error:
+    except (zipfile.BadZipFile, NotImplementedError, OSError) as error:  # the second: of a version to come
         yield Skipped(str(path), why(error))
         return
     budget = Budget(str(path), path.stat().st_size)  # one for all members: overlapping ones add up
