@@ -56,6 +56,13 @@ def test_failures_count_as_failures_and_faults_as_nothing(seen: learning.Array) 
     assert np.array_equal(learn(seen[:200], np.full(200, np.inf)).chances(seen), nothing)
 
 
+def test_threads_do_not_change_a_bit(seen: learning.Array) -> None:
+    """Against the forest's own answer in one thread, too."""
+    one, three = (learn(seen[:50], np.zeros(50), threads=threads) for threads in (1, 3))
+    assert np.array_equal(one.chances(seen), three.chances(seen))
+    assert np.array_equal(np.stack(one.chances(seen), axis=1), one.trees.predict(seen))
+
+
 def test_near_is_never_rarer_than_on_and_a_seed_is_a_forest(seen: learning.Array) -> None:
     near, on = learn(seen[:0], NOTHING, seed=3).chances(seen)
     assert (on <= near + 1e-12).all()

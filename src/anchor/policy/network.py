@@ -54,7 +54,7 @@ class CompositionPolicy(nn.Module):
         generator = torch_generator(seed, "policy")
         width, embedding = self.config.hidden_dim, self.config.element_embedding
         state = self.config.state_dim + n_objectives
-        self.projection = _linear(features.shape[1], self.config.state_dim, generator)  # W_f
+        self.projection = linear(features.shape[1], self.config.state_dim, generator)  # W_f
         self.embedding = nn.Parameter(torch.randn(len(VOCABULARY), embedding, generator=generator))
         self.cardinality = _head(state, width, len(CARDINALITIES), generator)
         self.informed = self.config.heads == "informed"
@@ -148,19 +148,18 @@ def _one_hot(index: Tensor, size: int, like: Tensor) -> Tensor:
 def _head(n_in: int, width: int, n_out: int, generator: torch.Generator) -> nn.Sequential:
     """MLP with two hidden layers; its output starts near zero, so that every choice starts equally likely."""
     return nn.Sequential(
-        _linear(n_in, width, generator),
+        linear(n_in, width, generator),
         nn.SiLU(),
-        _linear(width, width, generator),
+        linear(width, width, generator),
         nn.SiLU(),
-        _linear(width, n_out, generator, gain=OUTPUT_GAIN),
+        linear(width, n_out, generator, gain=OUTPUT_GAIN),
     )
 
 
-def _linear(n_in: int, n_out: int, generator: torch.Generator, gain: float = 1.0) -> nn.Linear:
+def linear(n_in: int, n_out: int, generator: torch.Generator, gain: float = 1.0) -> nn.Linear:
     """Linear layer with weights uniform in ±gain·√(3 / n_in), drawn from `generator`, and zero bias."""
-    layer = nn.utils.skip_init(nn.Linear, n_in, n_out)
+    layer = nn.Linear(n_in, n_out, device="meta")  # draws nothing of its own
     bound = gain * math.sqrt(3 / n_in)
-    with torch.no_grad():
-        layer.weight.uniform_(-bound, bound, generator=generator)
-        layer.bias.zero_()
+    layer.weight = nn.Parameter(torch.empty(n_out, n_in).uniform_(-bound, bound, generator=generator))
+    layer.bias = nn.Parameter(torch.zeros(n_out))
     return layer

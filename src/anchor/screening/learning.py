@@ -9,6 +9,7 @@ formulas of a search with an area under the curve of 0.66 to 0.83, a Gaussian pr
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from anchor.chemistry.composition import Compositions
 from anchor.chemistry.features import element_features
+from anchor.executors.base import cores
 from anchor.policy.actions import to_actions
 from anchor.screening.chances import METASTABLE_BELOW, N_FEATURES, STABLE_BELOW, load_labels
 from anchor.screening.estimate import Estimates, load_estimate
@@ -88,16 +90,24 @@ def lesson(n: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Lessons:
-    """What outcomes taught. Make it with `learn`."""
+    """What outcomes taught. Make it with `learn`.
+
+    Attributes:
+        trees: As fitted.
+        threads: That ask them; the answer does not depend on how many.
+    """
 
     trees: ExtraTreesRegressor
+    threads: int = 1
 
     def chances(self, seen: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """P(within 0.1 eV/atom of both hulls) and P(on them), of portraits.  # [n, p] -> [n], [n]"""
         if not len(seen):
             return np.zeros(0), np.zeros(0)
-        found = self.trees.predict(seen)
-        return found[:, 0], found[:, 1]
+        # The forest's own way adds up in the order in which threads are done: not the same bits each time.
+        with ThreadPoolExecutor(self.threads) as pool:
+            found = sum(pool.map(lambda tree: tree.tree_.predict(seen), self.trees.estimators_)) / TREES
+        return found[:, 0, 0], found[:, 1, 0]
 
     def worth(self, seen: Array) -> NDArray[np.float64]:
         """What a formula is expected to bring: half for being near the hulls, half for being on them.  # [n]
@@ -107,7 +117,7 @@ class Lessons:
         return np.mean(self.chances(seen), axis=0)
 
 
-def learn(seen: Array, above: NDArray[np.float64], *, seed: int = 0) -> Lessons:
+def learn(seen: Array, above: NDArray[np.float64], *, seed: int = 0, threads: int | None = None) -> Lessons:
     """Hear the labels that ship, and what came of some formulas.
 
     Args:
@@ -115,15 +125,20 @@ def learn(seen: Array, above: NDArray[np.float64], *, seed: int = 0) -> Lessons:
         above: eV/atom above the hulls; NaN where nothing valid came, infinite where it was not the formula's
             fault, which teaches nothing.  # [m]
         seed: Of the trees.
+        threads: The trees do not depend on how many; None: one for each core.
     """
     from sklearn.ensemble import ExtraTreesRegressor  # slow to import
 
+    threads = threads or cores()
     labelled, known = _labelled()
     heard = ~np.isinf(above)
     energies = np.concatenate([known, above[heard]])
     outcomes = np.stack([energies <= METASTABLE_BELOW, energies <= STABLE_BELOW], axis=1)
-    trees = ExtraTreesRegressor(TREES, min_samples_leaf=LEAF, max_features=TRIED, random_state=seed, n_jobs=1)
-    return Lessons(trees.fit(np.concatenate([labelled, seen[heard]]), outcomes.astype(np.float64)))
+    trees = ExtraTreesRegressor(
+        TREES, min_samples_leaf=LEAF, max_features=TRIED, random_state=seed, n_jobs=threads
+    )
+    trees.fit(np.concatenate([labelled, seen[heard]]), outcomes.astype(np.float64))
+    return Lessons(trees, threads)
 
 
 @cache

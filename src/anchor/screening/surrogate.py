@@ -32,6 +32,7 @@ from anchor.chemistry.features import element_features
 from anchor.errors import InputError, MissingDependencyError
 from anchor.paths import BUNDLED
 from anchor.policy.actions import to_actions
+from anchor.policy.network import linear
 from anchor.random import torch_generator
 from anchor.weights import made_of_card, pack, unpack
 
@@ -80,12 +81,12 @@ class PairNetwork(nn.Module):
         # Alike elements start alike: the embedding is a random projection of the 38 descriptors.
         mix = torch.randn(features.shape[1], sizes.embedding, generator=stream) / math.sqrt(features.shape[1])
         self.embedding = nn.Parameter(features @ mix)
-        self.both = _linear(sizes.embedding, width, stream)
-        self.difference = _linear(sizes.embedding, width, stream)
-        self.others = _linear(sizes.embedding, width, stream)
-        self.amounts = _linear(3, width, stream)
-        self.hidden = nn.ModuleList(_linear(width, width, stream) for _ in range(sizes.layers))
-        self.last = _linear(width, len(DATABASES), stream)
+        self.both = linear(sizes.embedding, width, stream)
+        self.difference = linear(sizes.embedding, width, stream)
+        self.others = linear(sizes.embedding, width, stream)
+        self.amounts = linear(3, width, stream)
+        self.hidden = nn.ModuleList(linear(width, width, stream) for _ in range(sizes.layers))
+        self.last = linear(width, len(DATABASES), stream)
 
     def forward(self, elements: Tensor, fractions: Tensor) -> Tensor:
         """Formation energies, eV/atom.
@@ -247,12 +248,3 @@ def surrogate_hash(surrogate: Surrogate) -> str:
         for name, tensor in member.state_dict().items():
             digest.update(name.encode() + tensor.numpy().tobytes())
     return digest.hexdigest()
-
-
-def _linear(n_in: int, n_out: int, stream: torch.Generator) -> nn.Linear:
-    """Linear layer with weights uniform in ±√(3 / n_in), drawn from `stream`, and zero bias."""
-    layer = nn.utils.skip_init(nn.Linear, n_in, n_out)
-    with torch.no_grad():
-        layer.weight.uniform_(-math.sqrt(3 / n_in), math.sqrt(3 / n_in), generator=stream)
-        layer.bias.zero_()
-    return layer

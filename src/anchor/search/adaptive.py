@@ -104,10 +104,11 @@ class Adaptive(Proposer[Proposal]):
         rows = np.array([pool.row.get(formula, -1) for formula in tried], dtype=np.int64)
         worth = self._expected(rows, above)
         visits = np.bincount(rows[rows >= 0], minlength=len(pool.order))
+        elsewhere = Compositions.from_list([tried[i] for i in np.flatnonzero(rows < 0)])
+        before = Compositions.concatenate([pool.order.compositions[rows[rows >= 0]], elsewhere])
         chosen: list[int] = []
-        while (
-            len(chosen) < BLOCK
-        ):  # formulas that were tried least, and again from the beginning in a small pool
+        # Formulas that were tried least, and again from the beginning in a small pool
+        while len(chosen) < BLOCK:
             least = np.flatnonzero(visits == visits.min())
             ranked = least[np.lexsort((least, -worth[least].round(6)))]
             best = diverse_order(
@@ -115,7 +116,7 @@ class Adaptive(Proposer[Proposal]):
                 BLOCK - len(chosen),
                 required=np.flatnonzero(self.limits.required.cpu().numpy()),
                 allowed=self.limits.n_allowed,
-                taken=Compositions.from_list(tried + [pool.order.compositions.formulas[i] for i in chosen]),
+                taken=Compositions.concatenate([before, pool.order.compositions[chosen]]),
             )
             chosen += ranked[best].tolist()
             visits[ranked[best]] += 1
@@ -127,7 +128,8 @@ class Adaptive(Proposer[Proposal]):
         n, pool = lesson(len(rows)), self.pool()
         if self._worth is None or self._worth[0] != (n, pool.places):  # what resumes has this pool alone
             heard = np.flatnonzero(rows[:n] >= 0)
-            lessons = learn(pool.portraits[rows[heard]], above[heard], seed=self.config.run.seed)
+            run = self.config.run
+            lessons = learn(pool.portraits[rows[heard]], above[heard], seed=run.seed, threads=run.workers)
             self._worth = (n, pool.places), lessons.worth(pool.portraits)
         return self._worth[1]
 

@@ -280,7 +280,9 @@ class Imagining(Proposer[Proposal]):
         """What outcomes taught, but for the last ones, for which no lesson was held."""
         n = lesson(len(self.tried))
         if self._lessons is None or self._lessons[0] != n:
-            self._lessons = n, learn(self.seen[:n], np.array(self.above[:n]), seed=self.config.run.seed)
+            run = self.config.run
+            above = np.array(self.above[:n])
+            self._lessons = n, learn(self.seen[:n], above, seed=run.seed, threads=run.workers)
         return self._lessons[1]
 
 
