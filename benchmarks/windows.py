@@ -3,7 +3,8 @@
     python benchmarks/windows.py CAMPAIGN [CAMPAIGN …] [--window 1024]
 
 Of each window: valid, unique (among all so far), MSUN and SUN with 95 % intervals, SUN in systems of which
-the databases list a compound, and structures by number of elements. Energies are those of the search.
+the databases list a compound, structures by number of elements, and the elements that most of them hold.
+Energies are those of the search.
 """
 
 from __future__ import annotations
@@ -12,11 +13,16 @@ import argparse
 from collections import Counter
 from pathlib import Path
 
+from anchor.chemistry.formula import parse_amounts
 from anchor.outcomes.tally import TALLY_COLUMNS, Tally
 from anchor.search.ledger import Ledger
 from anchor.statistics import wilson_interval
 
 COUNTED = ("valid", "unique", "msun", "sun")
+HEAD = (
+    "structures", "valid", "unique", "MSUN (95 %)", "SUN (95 %)", "… known systems", "k = 2, 3, 4",
+    "held by most",
+)  # fmt: skip
 
 
 def main() -> None:
@@ -28,30 +34,32 @@ def main() -> None:
     arguments = parser.parse_args()
     for campaign in arguments.campaigns:
         print(f"\n{campaign}\n")
-        print("| structures | valid | unique | MSUN (95 %) | SUN (95 %) | … known systems | k = 2, 3, 4 |")
-        print("| --- " * 7 + "|")
-        tally, window, n = Tally(), Counter[str](), 0
+        print(f"| {' | '.join(HEAD)} |")
+        print("| --- " * len(HEAD) + "|")
+        tally, window, elements, n = Tally(), Counter[str](), Counter[str](), 0
         rows = Ledger.open(str(campaign)).rows((*TALLY_COLUMNS, "n_elements", "thin"))
         for row in rows:
             flags = tally.add(row)
             window.update(name for name in COUNTED if flags[name])
             window.update([f"k{row['n_elements']}", *["studied"] * (flags["sun"] and not row["thin"])])
+            elements.update(list(parse_amounts(row["formula"])))
             n += 1
             if n == arguments.window:
-                print(line(window, tally.proposed, n))
-                window, n = Counter(), 0
+                print(line(window, elements, tally.proposed, n))
+                window, elements, n = Counter(), Counter(), 0
         if n:
-            print(line(window, tally.proposed, n))
+            print(line(window, elements, tally.proposed, n))
         print(f"\nin all {tally.proposed}: MSUN {tally.counts['msun']}, SUN {tally.counts['sun']}")
 
 
-def line(window: Counter[str], end: int, n: int) -> str:
+def line(window: Counter[str], elements: Counter[str], end: int, n: int) -> str:
     """Counts of n structures, of which `end` is the last."""
     cells = [f"{end - n + 1:,} – {end:,}", *(str(window[name]) for name in ("valid", "unique"))]
     for name in ("msun", "sun"):
         low, high = wilson_interval(window[name], n)
         cells.append(f"{window[name]} ({100 * low:.0f}–{100 * high:.0f} %)")
     cells += [str(window["studied"]), ", ".join(str(window[f"k{k}"]) for k in (2, 3, 4))]
+    cells.append(", ".join(f"{symbol} {100 * held / n:.0f} %" for symbol, held in elements.most_common(3)))
     return f"| {' | '.join(cells)} |"
 
 
