@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anchor.config import Config
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError, nearest
 from anchor.evaluate.protocol import Mean, Metric, Protocol, Rate
 from anchor.hull.alex_mp import AlexMPHull, phases_from_file
+from anchor.hull.energies import load_energies
+from anchor.hull.hull import Hull
+from anchor.hull.merit import of_own_merit, strict_hulls
 from anchor.hull.references import Kind, PotentialHull, load_hull
 from anchor.outcomes.checks import Checks
 from anchor.outcomes.columns import ABOVE, ENERGY, METASTABLE_BELOW, NOVEL_ABOVE, STABLE_BELOW
@@ -34,7 +38,7 @@ POTENTIAL = "mattersim-5m"
 
 GateName = Literal["paper", "lemat"]
 """As in configurations."""
-FLAGS = (*NAMES, "new_msun", "new_sun")
+FLAGS = (*NAMES, "own_msun", "own_sun")
 """Yes-or-no columns that the rates count."""
 LEMAT_COLUMNS = ("lemat_charge_ok", "lemat_distance_ok", "lemat_plausibility_ok")
 
@@ -69,6 +73,9 @@ class InternalProtocol(Protocol):
         ),
         Metric("new_msun", "New MSUN", "count", "high", description="MSUN with a formula known nowhere"),
         Metric("new_sun", "New SUN", "count", "high", description="SUN with a formula known nowhere"),
+        Metric("own_msun", "Own MSUN", "count", "high",
+               description="MSUN that elements, which stand too high on the hulls, do not lend"),
+        Metric("own_sun", "Own SUN", "count", "high", description="the same of SUN"),
         Metric("bonds_ok", "Bond", description="relaxed structure passes the bond check", headline=False),
         Metric("charge_ok", "Charge", description="the realised cell can be neutral", headline=False),
         Metric("energy_above_hull", "E_hull", "value", "low", "eV/atom", "mean over valid, scored structures",
@@ -118,6 +125,15 @@ class InternalProtocol(Protocol):
         return load_hull(self.potential, self._hull)
 
     @cached_property
+    def strict(self) -> dict[str, Hull]:
+        """The hulls with the elements where the potential has them (`anchor.hull.merit`); none of Alex-MP."""
+        if isinstance(self.hull, AlexMPHull):
+            return {}
+        return strict_hulls(
+            self.hull, self.reference, load_energies(self.potential.name, self.reference.crystals)
+        )
+
+    @cached_property
     def reference(self) -> Reference:
         return load_reference()
 
@@ -160,7 +176,15 @@ class InternalProtocol(Protocol):
         columns = (*measured.columns, "charge_ok", *(LEMAT_COLUMNS if self.gate == "lemat" else ()),
                    "bonds_ok", "bond_ratio", "valid", "gate_reason", "novelty", "novelty_branch",
                    "known_in", *FLAGS)  # fmt: skip
-        return table.with_columns(**_flags(table)).only(columns)
+        return table.with_columns(**_flags(table, self._own_merit(table))).only(columns)
+
+    def _own_merit(self, table: Outcomes) -> NDArray[np.bool_]:
+        """Which are where they are by themselves; on Alex-MP's hull nobody asks.  # [n]"""
+        own = np.ones(table.n, dtype=bool)
+        if isinstance(self.hull, PotentialHull):
+            energy = table.numbers(ENERGY)[table.at] / table.crystals.counts
+            own[table.at] = of_own_merit(self.hull, self.strict, table.crystals.compositions.amounts, energy)
+        return own
 
     def metrics(self, table: Outcomes) -> dict[str, Rate | Mean]:
         """Percentages of all rows; the mean energy is over valid, scored structures."""
@@ -216,12 +240,11 @@ class InternalProtocol(Protocol):
         }
 
 
-def _flags(table: Outcomes) -> dict[str, list[bool]]:
+def _flags(table: Outcomes, own: NDArray[np.bool_]) -> dict[str, list[bool]]:
     """The paper's flags; what was never read is not unique, not anything.  # n each"""
     tally, nothing = Tally(), dict.fromkeys(NAMES, False)
     found = [tally.add(row) if row["formula"] is not None else nothing for row in table.rows(TALLY_COLUMNS)]
     flags = {name: [one[name] for one in found] for name in NAMES}
-    new = [not known for known in table.texts("known_in")]  # a find known anywhere is never a headline
     for name in ("msun", "sun"):
-        flags[f"new_{name}"] = [one and only for one, only in zip(flags[name], new, strict=True)]
+        flags[f"own_{name}"] = (np.array(flags[name], dtype=bool) & own).tolist()
     return flags

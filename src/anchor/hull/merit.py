@@ -76,3 +76,11 @@ def own_merit(above: Distances, strict: Distances) -> NDArray[np.bool_]:
         credit = strict[name] - distance
         fine.append((credit <= np.maximum(NEAR, -distance / 2)) | (distance > NEAR))
     return np.all(fine, axis=0)
+
+
+def of_own_merit(
+    hull: PotentialHull, strict: Mapping[str, Hull], amounts: NDArray[np.float64], energy: NDArray[np.float64]
+) -> NDArray[np.bool_]:
+    """`own_merit` of compositions with these energies, eV/atom; arguments as of `strict_above`.  # [n]"""
+    above = strict_above(hull, {name: hull.hulls[name] for name in hull.databases}, amounts, energy)
+    return own_merit(above, strict_above(hull, strict, amounts, energy))

@@ -106,6 +106,8 @@ _ALL = (
     Column("known_anywhere", "bool", "valid with a formula that any bundled source lists"),
     Column("new_msun", "bool", "MSUN with a formula known nowhere"),
     Column("new_sun", "bool", "SUN with a formula known nowhere"),
+    Column("own_msun", "bool", "MSUN of its own merit: not lent by elements that stand too high"),
+    Column("own_sun", "bool", "SUN of its own merit"),
     # Protocols of others
     Column("chemical_system", "text", "elements, as Fe-Li-O"),
     Column("space_group", "int", "international number"),
