@@ -128,7 +128,7 @@ def test_a_campaign_by_its_policy_and_by_its_structures(tmp_path: Path) -> None:
     campaign = tmp_path / "campaign"
     run("search", "--out", campaign, "--preset", "default", "-n", "8", "--elements", "Na,Mg,Cl,F", "--k", "2",
         "--max-atoms", "5", "--set", "grpo.group_size=8", "--set", "relax.max_steps=2",
-        "--set", "run.workers=1", "--finds", "1", "--json")  # fmt: skip
+        "--set", "run.workers=1", "--set", "prior.query=free", "--finds", "1", "--json")  # fmt: skip
     policy = tmp_path / "policy"
     run("evaluate", campaign, "-n", "4", "--seeds", "1", "--out", policy, *FAST)
     settings = json.loads((policy / "evaluation.json").read_text())
@@ -140,6 +140,9 @@ def test_a_campaign_by_its_policy_and_by_its_structures(tmp_path: Path) -> None:
     assert [row["cell"] for row in proposed.draw(1, 3).rows()] == cells[3:6]
     with pytest.raises(InputError, match=r"has proposed 8 compositions, 3 × 3 are asked for"):
         proposed.draw(2, 3)
+    run("evaluate", f"{campaign}:proposed", "-n", "3", "--seeds", "1", "--out", tmp_path / "proposed", *FAST)
+    asked = json.loads((tmp_path / "proposed" / "evaluation.json").read_text())["prior"]
+    assert asked["query"] == "free"  # as the campaign asked
     text = run("evaluate", f"{campaign}:generated", "--out", tmp_path / "generated", *FAST)
     assert "8 structures read = 8 rows" in text
     assert "nothing" in refused("evaluate", f"{campaign}:nothing", *FAST).message

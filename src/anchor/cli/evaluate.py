@@ -66,7 +66,7 @@ def evaluate(
         Literal["cell", "reduced", "free"] | None,
         typer.Option(
             help="Ask the prior for the cell as proposed, for one formula unit (the paper), or let it choose "
-            "the units; default cell, for formulas (typed, screened) free, for a policy as it was trained."
+            "the units; default cell, for formulas (typed, screened) free, for policies and campaigns their own."
         ),
     ] = None,
     candidates: Annotated[
@@ -185,7 +185,7 @@ def evaluate(
     )
     judge.where = Workplace(**where)
     realiser = lowest = None
-    own = chosen.trained.config if chosen.trained is not None else Config()
+    own = chosen.config or Config()
     frozen = {**own.prior.model_dump(), "train": "none"}
     if prior is not None:
         frozen["noise"] = None  # of the campaign's own

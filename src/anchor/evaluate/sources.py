@@ -35,6 +35,7 @@ from anchor.chemistry.composition import Composition, Compositions, parse_formul
 from anchor.chemistry.elements import SYMBOLS, VOCABULARY
 from anchor.chemistry.spaces import MEASURES, sample_neutral, sample_random
 from anchor.config import load_config
+from anchor.config import Config
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError, nearest
 from anchor.evaluate.store import Store
@@ -47,7 +48,7 @@ from anchor.reading import plain_file
 from anchor.reference.reference import load_reference
 from anchor.screening.order import order_identity, screened_order
 from anchor.search.ledger import Ledger, decode_crystal
-from anchor.search.policies import TrainedPolicy, generator_of, load_trained, searchable_elements
+from anchor.search.policies import generator_of, load_trained, searchable_elements
 
 CAMPAIGN_SETS = ("finds", "generated", "relaxed")
 
@@ -63,7 +64,7 @@ class Source:
             it could not be read, the reason; a structure source brings the crystals.
         identity: What decides them, for JSON.
         seeds: The only seeds there are, for what was sampled before; None: any.
-        trained: The policy that proposes: it knows its own prior and how that was asked.
+        config: Of the campaign or the training that proposes: it knows its own prior and how that was asked.
         evaluation: Folder of the evaluation whose structures these are, unchanged.
     """
 
@@ -72,7 +73,7 @@ class Source:
     draw: Callable[[int, int | None], Outcomes]
     identity: dict[str, Any] = field(default_factory=dict)
     seeds: tuple[int, ...] | None = None
-    trained: TrainedPolicy | None = None
+    config: Config | None = None
     evaluation: Store | None = None
 
 
@@ -193,7 +194,8 @@ def proposed(place: str) -> Source:
         return _proposed(Compositions.from_list(cells[seed * size : (seed + 1) * size]))
 
     identity = {"source": "proposed", "identity": ledger.identity, "n": len(cells)}
-    return Source(f"proposed by {place}", "compositions", draw, identity)
+    config = Config.from_ledger(ledger.config)
+    return Source(f"proposed by {place}", "compositions", draw, identity, config=config)
 
 
 def policy(text: str, *, elements: Sequence[str] | None) -> Source:
@@ -209,7 +211,7 @@ def policy(text: str, *, elements: Sequence[str] | None) -> Source:
         "objectives": list(trained.weights),
         "space": trained.space.model_dump(mode="json"),
     }
-    return Source(f"policy {text}", "compositions", draw, identity, trained=trained)
+    return Source(f"policy {text}", "compositions", draw, identity, config=trained.config)
 
 
 def formulas(text: str) -> Source:
