@@ -66,7 +66,7 @@ def evaluate(
         Literal["cell", "reduced", "free"] | None,
         typer.Option(
             help="Ask the prior for the cell as proposed, for one formula unit (the paper), or let it choose "
-            "the units; default cell, for formulas (typed, screened) free, for policies and campaigns their own."
+            "the units; default cell, for formulas (typed, screened) free, of policies and campaigns theirs."
         ),
     ] = None,
     candidates: Annotated[

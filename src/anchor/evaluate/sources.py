@@ -34,8 +34,7 @@ from anchor.arrays import content_hash
 from anchor.chemistry.composition import Composition, Compositions, parse_formula
 from anchor.chemistry.elements import SYMBOLS, VOCABULARY
 from anchor.chemistry.spaces import MEASURES, sample_neutral, sample_random
-from anchor.config import load_config
-from anchor.config import Config
+from anchor.config import Config, load_config
 from anchor.crystals.crystals import Crystals
 from anchor.errors import InputError, nearest
 from anchor.evaluate.store import Store
