@@ -231,7 +231,7 @@ def draw(found: dict[str, dict[int, tuple[float, str]]], path: Path) -> None:
     axes.set(xscale="log", yscale="log", xlabel="workers (one core each)", ylabel="candidates per hour")
     axes.set_ylim(first * 0.7, first * 120)
     axes.set_xticks(WORKERS, [str(w) for w in WORKERS])
-    axes.legend(fontsize=8, loc="lower right")
+    axes.legend(fontsize=8, loc="upper left")
     figure.savefig(path, metadata={"Date": None})
 
 

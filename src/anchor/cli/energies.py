@@ -226,7 +226,7 @@ def fill(
     from anchor.filling.run import fill as run_fill
     from anchor.paths import BUNDLED, cache_dir
 
-    if (elements is not None or listed) and not policy is draws is None:
+    if (elements is not None or listed) and (policy is not None or draws is not None):
         raise InputError(
             "--policy and --draws choose ternaries, which --elements or --listed have chosen already",
             "leave out one or the other",

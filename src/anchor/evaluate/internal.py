@@ -19,7 +19,6 @@ from anchor.errors import InputError, nearest
 from anchor.evaluate.protocol import Mean, Metric, Protocol, Rate
 from anchor.hull.alex_mp import AlexMPHull, phases_from_file
 from anchor.hull.energies import load_energies
-from anchor.hull.hull import Hull
 from anchor.hull.merit import of_own_merit, strict_hulls
 from anchor.hull.references import Kind, PotentialHull, load_hull
 from anchor.outcomes.checks import Checks
@@ -125,15 +124,6 @@ class InternalProtocol(Protocol):
         return load_hull(self.potential, self._hull)
 
     @cached_property
-    def strict(self) -> dict[str, Hull]:
-        """The hulls with the elements where the potential has them (`anchor.hull.merit`); none of Alex-MP."""
-        if isinstance(self.hull, AlexMPHull):
-            return {}
-        return strict_hulls(
-            self.hull, self.reference, load_energies(self.potential.name, self.reference.crystals)
-        )
-
-    @cached_property
     def reference(self) -> Reference:
         return load_reference()
 
@@ -182,8 +172,10 @@ class InternalProtocol(Protocol):
         """Which are where they are by themselves; on Alex-MP's hull nobody asks.  # [n]"""
         own = np.ones(table.n, dtype=bool)
         if isinstance(self.hull, PotentialHull):
+            energies = load_energies(self.potential.name, self.reference.crystals)
+            strict = strict_hulls(self.hull, self.reference, energies)
             energy = table.numbers(ENERGY)[table.at] / table.crystals.counts
-            own[table.at] = of_own_merit(self.hull, self.strict, table.crystals.compositions.amounts, energy)
+            own[table.at] = of_own_merit(self.hull, strict, table.crystals.compositions.amounts, energy)
         return own
 
     def metrics(self, table: Outcomes) -> dict[str, Rate | Mean]:
