@@ -306,10 +306,11 @@ class Relax(Section):
 class Hull(Section):
     """Convex hull of reference energies (app:reward/stability)."""
 
-    kind: Literal["union", "unfilled", "mp", "oqmd", "dft", "potential", "alex-mp"] = Field(
+    kind: Literal["union", "strict", "unfilled", "mp", "oqmd", "dft", "potential", "alex-mp"] = Field(
         "union",
-        description="both databases (the larger distance counts), the same without the phases that the "
-        "potential filled in, the Materials Project's, OQMD's as before the second database, OQMD's DFT "
+        description="both databases (the larger distance counts), the same with the elements where the "
+        "potential has them if that is lower, without the phases that the potential "
+        "filled in, the Materials Project's, OQMD's as before the second database, OQMD's DFT "
         "energies or the potential's own alone, or MatterGen's Alex-MP",
     )
     path: Path | None = Field(None, description="file of the Alex-MP reference, for kind 'alex-mp'")

@@ -110,8 +110,8 @@ def evaluate(
     hull: Annotated[
         str | None,
         typer.Option(
-            help="Hull that counts: union, dft or potential, on the bundled reference; lemat: also "
-            "lemat-bulk, mp-20."
+            help="Hull that counts: union, strict, unfilled, mp, oqmd, dft or potential, on the bundled "
+            "reference; lemat: also lemat-bulk, mp-20."
         ),
     ] = None,
     alex_mp: Annotated[

@@ -38,11 +38,12 @@ def hull(
     as_is: AsIs = False,
     cell: Cell = True,
     kind: Annotated[
-        Literal["union", "unfilled", "mp", "oqmd", "dft", "potential"],
+        Literal["union", "strict", "unfilled", "mp", "oqmd", "dft", "potential"],
         typer.Option(
             "--hull",
-            help="Hull that counts: the higher of both databases', the same without the phases filled in, "
-            "one of them, or (OQMD) its DFT energies or the potential's own alone.",
+            help="Hull that counts: the higher of both databases', the same with the elements where the "
+            "potential has them if that is lower, without the phases filled in, one of "
+            "them, or (OQMD) its DFT energies or the potential's own alone.",
         ),
     ] = "union",
     alex_mp: Annotated[

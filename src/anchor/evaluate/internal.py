@@ -173,9 +173,10 @@ class InternalProtocol(Protocol):
         own = np.ones(table.n, dtype=bool)
         if isinstance(self.hull, PotentialHull):
             energies = load_energies(self.potential.name, self.reference.crystals)
-            strict = strict_hulls(self.hull, self.reference, energies)
+            strict = strict_hulls(self.hull.databases, self.reference, energies)
             energy = table.numbers(ENERGY)[table.at] / table.crystals.counts
-            own[table.at] = of_own_merit(self.hull, strict, table.crystals.compositions.amounts, energy)
+            amounts = table.crystals.compositions.amounts
+            own[table.at] = of_own_merit(self.hull.databases, strict, amounts, energy)
         return own
 
     def metrics(self, table: Outcomes) -> dict[str, Rate | Mean]:
@@ -196,12 +197,15 @@ class InternalProtocol(Protocol):
         if self._alex_mp is not None:
             hull = f"Alex-MP ({self._alex_mp.name}), MP2020 corrections"
         else:
+            both = f"OQMD, Materials Project and {self.potential.name}"
             what = {
                 "dft": "OQMD",
                 "potential": self.potential.name,
                 "oqmd": f"OQMD and {self.potential.name}",
                 "mp": f"Materials Project and {self.potential.name}",
-                "union": f"OQMD, Materials Project and {self.potential.name}",
+                "union": both,
+                "strict": f"{both}, elements where that has them",
+                "unfilled": f"{both}, nothing filled in",
             }
             hull = (
                 f"{self._hull}: {what[self._hull]} on the bundled reference, {self.identity()['hull'][:12]}"

@@ -97,7 +97,7 @@ class Guards:
     @cached_property
     def strict(self) -> dict[str, Hull]:
         """Both hulls with the elements where the potential has them, if that is lower."""
-        return strict_hulls(self.hull, self.reference, self.energies)
+        return strict_hulls(self.hull.databases, self.reference, self.energies)
 
     def strict_above(self, crystals: Crystals, energy: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
         """Distance to the strict hull of each database, eV/atom.
@@ -105,7 +105,7 @@ class Guards:
         Args:
             energy: Of the potential, eV/atom.  # [n]
         """
-        return strict_above(self.hull, self.strict, crystals.compositions.amounts, energy)
+        return strict_above(self.hull.databases, self.strict, crystals.compositions.amounts, energy)
 
     @cached_property
     def _volume_bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

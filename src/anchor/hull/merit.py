@@ -12,10 +12,10 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from anchor.hull.databases import DatabaseHulls
 from anchor.hull.energies import Energies
 from anchor.hull.hull import Hull
 from anchor.hull.phases import Phases
-from anchor.hull.references import PotentialHull
 from anchor.reference.reference import Reference
 
 NEAR = 0.05
@@ -24,18 +24,20 @@ NEAR = 0.05
 Distances = Mapping[str, NDArray[np.float64]]
 
 
-def strict_hulls(hull: PotentialHull, reference: Reference, energies: Energies) -> dict[str, Hull]:
+def strict_hulls(
+    databases: Mapping[str, DatabaseHulls], reference: Reference, energies: Energies
+) -> dict[str, Hull]:
     """The hull of each database with the elements where the potential has them, if that is lower.
 
     Args:
-        hull: Of the potential.
+        databases: The potential's hulls on the scale of each.
         reference: Whose crystals of single elements are taken.
         energies: Of the reference crystals under the potential.
     """
     amounts = reference.crystals.compositions.amounts
     rows = np.flatnonzero((amounts > 0).sum(axis=1) == 1)
     hulls = {}
-    for name, database in hull.databases.items():
+    for name, database in databases.items():
         formation = database.calibration.formation_energy(amounts[rows], energies.lowest[rows])
         kept = np.isfinite(formation)
         elements = [{int(z): 1.0} for z in amounts[rows[kept]].argmax(axis=1)]
@@ -45,19 +47,22 @@ def strict_hulls(hull: PotentialHull, reference: Reference, energies: Energies) 
 
 
 def strict_above(
-    hull: PotentialHull, strict: Mapping[str, Hull], amounts: NDArray[np.float64], energy: NDArray[np.float64]
+    databases: Mapping[str, DatabaseHulls],
+    strict: Mapping[str, Hull],
+    amounts: NDArray[np.float64],
+    energy: NDArray[np.float64],
 ) -> dict[str, NDArray[np.float64]]:
     """Distance to the strict hull of each database, eV/atom.  # [n] each
 
     Args:
-        hull: Of the potential.
-        strict: `strict_hulls` of it.
+        databases: The potential's hulls on the scale of each.
+        strict: `strict_hulls` of them.
         amounts: Compositions by atomic number.  # [n, 119]
         energy: Of the potential, eV/atom.  # [n]
     """
     return {
         name: strict[name].energy_above_hull(amounts, database.calibration.formation_energy(amounts, energy))
-        for name, database in hull.databases.items()
+        for name, database in databases.items()
     }
 
 
@@ -79,8 +84,13 @@ def own_merit(above: Distances, strict: Distances) -> NDArray[np.bool_]:
 
 
 def of_own_merit(
-    hull: PotentialHull, strict: Mapping[str, Hull], amounts: NDArray[np.float64], energy: NDArray[np.float64]
+    databases: Mapping[str, DatabaseHulls],
+    strict: Mapping[str, Hull],
+    amounts: NDArray[np.float64],
+    energy: NDArray[np.float64],
 ) -> NDArray[np.bool_]:
     """`own_merit` of compositions with these energies, eV/atom; arguments as of `strict_above`.  # [n]"""
-    above = strict_above(hull, {name: hull.hulls[name] for name in hull.databases}, amounts, energy)
-    return own_merit(above, strict_above(hull, strict, amounts, energy))
+    above = strict_above(
+        databases, {name: database.union for name, database in databases.items()}, amounts, energy
+    )
+    return own_merit(above, strict_above(databases, strict, amounts, energy))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -25,6 +25,7 @@ from anchor.hull.databases import (
 from anchor.hull.energies import load_energies
 from anchor.hull.filling import load_filling
 from anchor.hull.hull import SCORED, Decomposition, Hull, HullIdentity
+from anchor.hull.merit import strict_hulls
 from anchor.hull.phases import N_NUMBERS, composition_matrix
 from anchor.hull.ytterbium import YTTERBIUM
 from anchor.reference.reference import load_reference
@@ -34,9 +35,11 @@ if TYPE_CHECKING:
 
 __all__ = ["HullScores", "Kind", "PotentialHull", "dft_hull", "load_hull"]
 
-Kind = Literal["union", "unfilled", "mp", "oqmd", "dft", "potential"]
+Kind = Literal["union", "strict", "unfilled", "mp", "oqmd", "dft", "potential"]
 OLD_KIND = "oqmd"
 """OQMD alone with the calibration of before there was a second database: its numbers never change."""
+STRICT = "strict"
+"""Both databases, with the elements where the potential has them if that is lower (`anchor.hull.merit`)."""
 UNFILLED = "unfilled"
 """Both databases without the filling: to see what the filling changes."""
 DECIMALS = 9
@@ -186,10 +189,12 @@ def load_hull(potential: Potential | str, kind: Kind = "union") -> PotentialHull
             A name is enough where no energies are to be computed.
         kind: The hull that counts. "union": both databases, each with the potential's own energies of the
             reference crystals and the phases it filled in (`anchor.hull.filling`); the larger distance
-            counts. "unfilled": the same without the filling. "mp": the Materials Project's of "union". "dft"
-            and "potential": OQMD's DFT energies or the potential's own alone. "oqmd": OQMD's with the
-            potential's own, calibrated as before there was a second database and not filled; reproduces what
-            was then "union".
+            counts. "strict": the same with the elements where the potential has them, if that is lower: what
+            wrong elements would lend a compound (MnS19, LiCl4) does not count, and rewards that train on it
+            cannot be earned with them. "unfilled": "union" without the filling. "mp": the Materials Project's
+            of "union". "dft" and "potential": OQMD's DFT energies or the potential's own alone. "oqmd":
+            OQMD's with the potential's own, calibrated as before there was a second database and not filled;
+            reproduces what was then "union".
     """
     if kind not in get_args(Kind):
         raise InputError(f"there is no hull '{kind}'", nearest(kind, get_args(Kind)))
@@ -203,7 +208,12 @@ def load_hull(potential: Potential | str, kind: Kind = "union") -> PotentialHull
 def _load_hull(name: str, checkpoint_hash: str, kind: Kind) -> PotentialHull:
     filled = kind not in (OLD_KIND, UNFILLED)
     databases, identity = _load_databases(name, checkpoint_hash, old=kind == OLD_KIND, filled=filled)
-    return PotentialHull(databases, identity, kind="union" if kind == UNFILLED else kind)
+    if kind == STRICT:
+        reference = load_reference()
+        strict = strict_hulls(databases, reference, load_energies(name, reference.crystals))
+        databases = {name: replace(hulls, union=strict[name]) for name, hulls in databases.items()}
+        identity = replace(identity, correction=f"{identity.correction}-{STRICT}")
+    return PotentialHull(databases, identity, kind="union" if kind in (UNFILLED, STRICT) else kind)
 
 
 @lru_cache(maxsize=4)

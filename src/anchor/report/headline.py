@@ -25,7 +25,7 @@ PASSED = {
 """What it means to have passed a level, after a number."""
 FEW_STRUCTURES = 500
 """A search of fewer is short: more of them is the first thing to try."""
-BOTH = ("union", "unfilled")
+BOTH = ("union", "strict", "unfilled")
 """Kinds of hull that compare with every database."""
 
 

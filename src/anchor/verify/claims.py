@@ -180,7 +180,7 @@ class Context:
     def strict(self) -> dict[str, Hull]:
         """The hulls with the elements where the potential has them (`anchor.hull.merit`)."""
         energies = load_energies(self.potential.name, self.reference.crystals)
-        return strict_hulls(self.hull, self.reference, energies)
+        return strict_hulls(self.hull.databases, self.reference, energies)
 
     def other(self, potential: str) -> Judge:
         """A judge with another potential and its own hulls, the same relaxation.

@@ -95,7 +95,7 @@ def gather(claims: Sequence[Claim], context: Context) -> list[Facts]:
     amounts = crystals.compositions.amounts
     names = tuple(context.hull.databases)
     above = {name: np.array([claim.above.get(name, np.nan) for claim in claims]) for name in names}
-    strict = strict_above(context.hull, context.strict, amounts, energy)
+    strict = strict_above(context.hull.databases, context.strict, amounts, energy)
     merit = own_merit(above, strict)
     with_finds = above_with_all(
         context.hull,
