@@ -131,8 +131,10 @@ def test_the_paper_preset_value_by_value() -> None:
             "element_embedding": 32,
             "heads": "paper",
             "source": "policy",
-            "draws": 64,  # of the source 'imagined' alone, as kl
+            "draws": 64,  # of the source 'imagined' alone, as among, kl and spread
+            "among": None,
             "kl": 0.1,
+            "spread": None,
             "start_from": None,
         },
         "grpo": {
@@ -197,6 +199,7 @@ def test_the_paper_preset_value_by_value() -> None:
             "train_clip": 0.05,
             "train_epochs": 2,
             "train_trust": 0.05,
+            "train_scored": 1.0,
         },
         "generator": {  # tab:ddpo-hparams
             "name": "kldm-dng",

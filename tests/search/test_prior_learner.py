@@ -79,11 +79,13 @@ def test_a_prior_is_frozen_by_default(weights: dict[str, str], potential: Potent
     assert environment.identity()["prior"] == campaign.ledger.identity["prior"]
 
 
-@pytest.mark.parametrize(("name", "train"), [("kldm", "shared"), ("crystalite", "stability")])
+@pytest.mark.parametrize(
+    ("name", "train", "scored"), [("kldm", "shared", 0.5), ("crystalite", "stability", 1.0)]
+)
 def test_killed_and_resumed_it_is_the_same_weights_included(
-    weights: dict[str, str], potential: Potential, tmp_path: Path, name: str, train: str
+    weights: dict[str, str], potential: Potential, tmp_path: Path, name: str, train: str, scored: float
 ) -> None:
-    config = configured(weights[name], f"prior.train={train}")
+    config = configured(weights[name], f"prior.train={train}", f"prior.train_scored={scored}")
 
     def fresh() -> Environment:
         return Environment.load(config, potential=potential)

@@ -23,6 +23,7 @@ from anchor.policy.grpo import group_advantages
 from anchor.policy.weights import MOMENTS
 from anchor.priors.base import Prior
 from anchor.priors.learned import LearnedPrior
+from anchor.random import generator
 from anchor.reward.score import GroupScores
 from anchor.search.environment import load_configured_prior
 from anchor.search.ledger import PRIOR, Ledger
@@ -39,6 +40,7 @@ class PriorLearner:
     prior: LearnedPrior
     optimiser: torch.optim.Adam
     config: Config
+    step: int = 0
 
     @classmethod
     def start(cls, prior: Prior, config: Config) -> PriorLearner | None:
@@ -61,6 +63,7 @@ class PriorLearner:
 
     def begin(self, step: int) -> None:
         """Record what is sampled in this step, unless the prior is still held."""
+        self.step = step
         self.prior.records = step >= self.config.prior.train_after
 
     def learn(self, groups: Sequence[Realised], scores: Sequence[GroupScores]) -> dict[str, float]:
@@ -76,8 +79,11 @@ class PriorLearner:
             advantages.append(self._advantages(group, scored))
             start += group.outcomes.n
         settings = self.config.prior
-        rules = Rules(settings.train_clip, settings.train_epochs, settings.train_trust)
-        found = update(self.prior.model, self.optimiser, ways, np.concatenate(advantages), rules)
+        rules = Rules(
+            settings.train_clip, settings.train_epochs, settings.train_trust, scored=settings.train_scored
+        )
+        rng = generator(self.config.run.seed, "scored steps of the prior", self.step)
+        found = update(self.prior.model, self.optimiser, ways, np.concatenate(advantages), rules, None, rng)
         return {f"prior_{name}": value for name, value in found.items()}
 
     def _advantages(self, group: Realised, scores: GroupScores) -> NDArray[np.float64]:
