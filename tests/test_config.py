@@ -131,10 +131,8 @@ def test_the_paper_preset_value_by_value() -> None:
             "element_embedding": 32,
             "heads": "paper",
             "source": "policy",
-            "draws": 64,  # of the source 'imagined' alone, as among, kl and spread
-            "among": None,
+            "draws": 64,  # of the source 'imagined' alone, as kl
             "kl": 0.1,
-            "spread": None,
             "start_from": None,
         },
         "grpo": {

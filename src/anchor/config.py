@@ -89,19 +89,8 @@ class Policy(Section):
     draws: int = Field(
         64, ge=2, description="free draws for each composition that is realised, of the source 'imagined'"
     )
-    among: int | None = Field(
-        None,
-        ge=1,
-        description="new unknown formulas that are drawn for each that is realised, the best of them; none: "
-        "all draws so far, of which the best stay in reserve",
-    )
     kl: Annotated[float, Field(ge=0)] = Field(
         0.1, description="β of ln(π/π_0) in its rewards, π_0 being the policy that it started from"
-    )
-    spread: tuple[Positive, Positive] | None = Field(
-        None,
-        description="nats of a draw's entropy, at the beginning and after entropy.horizon structures, to "
-        "which β is raised and lowered; none: β stays",
     )
     start_from: str | None = Field(
         None, description="weights to start from: a file, 'default' for the shipped policy"
@@ -464,22 +453,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "action_space": {"allow_loose_references": True},
     },
 }
-# The policy of 'learn', taught by free rollouts on what outcomes teach and let go slowly (docs/policy.md).
-PRESETS["climb"] = PRESETS["learn"] | {
-    "run": {"structures": 20_480},
-    "policy": {
-        "source": "imagined",
-        "start_from": "default",
-        "draws": 16,
-        "among": 1,
-        "kl": 0.03,
-        "spread": [13.5, 10.2],
-    },
-    "grpo": {"groups_per_step": 4, "learning_rate": 5e-4},
-    "reward": PRESETS["learn"]["reward"] | {"subgroup_mask": False},
-    "entropy": PRESETS["learn"]["entropy"] | {"horizon": 20_480},
-    "hull": {"kind": "strict"},
-}
+# The policy of 'learn', taught by free rollouts on what outcomes teach (docs/policy.md).
+PRESETS["climb"] = PRESETS["learn"] | {"policy": {"source": "imagined", "start_from": "default"}}
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,6 @@ from anchor.search.policies import load_trained, policy_file
 SMALL = [
     "policy.draws=8", "grpo.group_size=8", "grpo.groups_per_step=2", "run.structures=40", "run.workers=1",
     "relax.max_steps=2", "action_space.max_atoms=8", "grpo.learning_rate=1e-3",
-    "policy.among=null", "policy.spread=null", "policy.kl=0.1", "reward.subgroup_mask=true",
 ]  # fmt: skip
 
 
@@ -78,34 +77,8 @@ def test_the_policy_itself_moves_to_what_is_believed() -> None:
     assert share(learner) < 0.8 * before
 
 
-def test_among_few_draws_nothing_is_kept_in_reserve() -> None:
-    """With `among` 1 what is realised is what the policy draws: the first unknown neutral formulas."""
-    learner = start(settings("policy.among=1"))
-    proposal = learner.rollout(0)
-    drawn = [f for d in learner._draws for f in d.rollout.compositions[d.neutral[~d.known]].formulas]
-    first = list(dict.fromkeys(drawn))[: len(proposal.compositions)]
-    assert sorted(proposal.compositions.formulas) == sorted(first)
-    learner.update(proposal, outcomes("O")(proposal))
-    assert not len(learner.reserve.compositions)
-    again = learner.rollout(1).compositions.formulas
-    assert len(again) == 16
-    assert not set(again) & set(learner.tried)
-
-
-def test_beta_holds_the_policy_as_broad_as_it_should_be() -> None:
-    """Too narrow by a nat, the policy is held e² times as strongly; half way it may be narrower."""
-    config = settings("policy.spread=[14, 10]", "entropy.horizon=320", "policy.kl=0.1")
-    learner = start(config)
-    learner.rollout(0)
-    nats = -np.mean([d.rollout.evaluation.log_prob.mean().item() for d in learner._draws])
-    assert learner._beta(0) == pytest.approx(0.1 * np.exp(2 * np.clip(14 - nats, -2, 2)))
-    assert learner._beta(10) == pytest.approx(0.1 * np.exp(2 * np.clip(12 - nats, -2, 2)))
-    assert start(settings("policy.kl=0.3"))._beta(5) == 0.3
-
-
-@pytest.mark.parametrize("among", ["null", "2"])
-def test_what_comes_next_follows_from_state_and_outcomes_alone(among: str) -> None:
-    config = settings(f"policy.among={among}", "policy.spread=[14, 10]")
+def test_what_comes_next_follows_from_state_and_outcomes_alone() -> None:
+    config = settings()
     straight = start(config)
     tried = run(straight, 5)
     first = start(config)

@@ -5,15 +5,14 @@ is used up. So outcomes teach the belief (`anchor.screening.learning`), which he
 belief teaches the policy, by free rollouts that cost no crystal:
 
 1. The policy draws many compositions for each that will be realised.
-2. The belief says what it expects of them. Those worth most of as many as `policy.among` says for each, under
-   screening's rule of diversity, are realised; or of all draws so far, whose best stay in reserve.
-3. Their outcomes join the belief. Then draws are scored by it with the campaign's own reward, and GRPO learns
-   from them, minibatch by minibatch (eq:ppo): the same draws, or with `among` new ones of the policy as it
-   has become.
+2. The belief says what it expects of them. The best unknown formulas of all draws so far are kept in
+   reserve; those worth most, under screening's rule of diversity, are realised.
+3. Their outcomes join the belief. Then the new draws are scored by it with the campaign's own reward, and
+   GRPO learns from them, minibatch by minibatch (eq:ppo; the ratio is that to the policy that drew them).
 
 Many updates would end in the few formulas that the belief likes best, so the policy is held to the one that
 it began with: its reward is r − β ln(π/π_0), whose optimum is the tilt π_0 exp(r/β) of eq:bounded_tilt, broad
-where π_0 is. With `policy.spread` β is what keeps a draw's entropy on its way from one value to another.
+where π_0 is.
 
 What comes next follows from the state and the outcomes in the ledger, so resuming changes nothing.
 """
@@ -57,8 +56,6 @@ from anchor.search.screened import contexts_of
 
 MINIBATCH = 8
 """Groups of an update on free draws."""
-GAIN = 2.0
-"""ln β for each nat by which the policy is narrower than it should be."""
 RESERVE = 16_384
 """Formulas kept for later: those worth most of all that were drawn and not realised."""
 
@@ -176,16 +173,11 @@ class Imagining(Proposer[Proposal]):
     def rollout(self, step: int, *, left: int | None = None) -> Proposal:
         """The best of many draws: whole groups, or one group of all that are left."""
         groups, size = self.config.grpo.groups_per_step, self.config.grpo.group_size
+        batches = -(-self.config.policy.draws * groups // MINIBATCH)
         if left is not None and left < groups * size:
             groups, size = 1, left
-        self._draws, among = [], self.config.policy.among
-        for number in self._numbers(step):
-            self._draws.append(self._draw(number))
-            self._pool = self._candidates()
-            if among is not None and len(self._pool.compositions) >= among * groups * size:
-                self._pool = self._pool[np.arange(among * groups * size)]
-                break  # the other draws come while it learns, each from the policy of its time
-        self._pool = self._pool.ranked(self._taught())
+        self._draws = [self._draw(step * batches + i) for i in range(batches)]
+        self._pool = self._candidates().ranked(self._taught())
         chosen = self._best(groups * size)
         contexts = contexts_of(self.limits, self.config, step, groups)
         return Proposal(step, contexts, chosen, size, visits=visits_before(chosen.formulas, self.tried))
@@ -196,23 +188,19 @@ class Imagining(Proposer[Proposal]):
         self._hear(rollout.compositions, scores)
         lessons = self._taught()
         tried = set(self.tried)
-        if self.config.policy.among is None:
-            rest = [i for i, f in enumerate(self._pool.compositions.formulas) if f not in tried]
-            self.reserve = self._pool[np.array(rest, dtype=np.int64)].ranked(lessons)[
-                np.arange(len(rest))[:RESERVE]
-            ]
+        rest = [i for i, f in enumerate(self._pool.compositions.formulas) if f not in tried]
+        self.reserve = self._pool[np.array(rest, dtype=np.int64)].ranked(lessons)[
+            np.arange(len(rest))[:RESERVE]
+        ]
         imagined: dict[str, float] = {}
-        beta = self._beta(rollout.step)
-        for i, number in enumerate(self._numbers(rollout.step)):
-            draws = self._draws[i] if i < len(self._draws) else self._draw(number)
-            imagined = self.learner.update(draws.rollout, self._imagine(draws, lessons, beta))
+        for draws in self._draws:
+            imagined = self.learner.update(draws.rollout, self._imagine(draws, lessons))
         return (
             imagined
             | metrics
             | {
                 "imagined_reward": imagined.get("reward_mean", float("nan")),
                 "moved": float(np.mean([draws.moved.mean() for draws in self._draws])),
-                "held_by": beta,
                 "formulas_tried": len(tried),
             }
         )
@@ -225,11 +213,6 @@ class Imagining(Proposer[Proposal]):
         self.above += energies_heard(scores)
         self.tried += compositions.formulas
         self.seen = np.concatenate([self.seen, portraits(compositions)])
-
-    def _numbers(self, step: int) -> range:
-        """Of the minibatches of a step."""
-        batches = -(-self.config.policy.draws * self.config.grpo.groups_per_step // MINIBATCH)
-        return range(step * batches, (step + 1) * batches)
 
     def _draw(self, batch: int) -> _Draws:
         rollout = self.learner.rollout(batch)
@@ -277,37 +260,21 @@ class Imagining(Proposer[Proposal]):
         again = np.lexsort((visits, charged))[: n - len(chosen)]
         return Compositions.concatenate([chosen, drawn[again]])
 
-    def _imagine(self, draws: _Draws, lessons: Lessons, beta: float) -> list[Scores]:
+    def _imagine(self, draws: _Draws, lessons: Lessons) -> list[Scores]:
         """Rewards of free draws, the campaign's own: a chance in the place of what nobody has relaxed."""
         n = len(draws.rollout.compositions)
         stability, valid, known = np.zeros(n), np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
         stability[draws.neutral] = lessons.worth(draws.seen)
         valid[draws.neutral], known[draws.neutral] = True, draws.known
-        counts: Counter[str] = Counter()
+        counts = Counter(self.tried)
         scores: list[Scores] = []
         for compositions, context in draws.rollout.groups():
             part = slice(len(scores) * len(compositions), (len(scores) + 1) * len(compositions))
             rewards, _ = free_reward(
                 compositions, stability[part], valid[part], known[part], context.weights, counts, self.config
             )
-            rewards = rewards - beta * draws.moved[part]
-            # What is never realised is as bad as the worst of the others: r_inv would be most of the spread
-            # of a group, and drown what the belief says.
-            useful = valid[part] & ~known[part]
-            rewards[~useful] = rewards[useful].min() if useful.any() else 0.0
-            scores.append(Scores(rewards))
+            scores.append(Scores(rewards - self.config.policy.kl * draws.moved[part]))
         return scores
-
-    def _beta(self, step: int) -> float:
-        """β of ln(π/π_0): as it is set, or raised where the policy is narrower than it should be by now."""
-        policy = self.config.policy
-        if policy.spread is None:
-            return policy.kl
-        grpo, (first, last) = self.config.grpo, policy.spread
-        done = step * grpo.groups_per_step * grpo.group_size / self.config.entropy.horizon
-        wanted = first + (last - first) * min(done, 1.0)
-        nats = -np.mean([draws.rollout.evaluation.log_prob.mean().item() for draws in self._draws])
-        return float(policy.kl * np.exp(GAIN * np.clip(wanted - nats, -2.0, 2.0)))
 
     def _taught(self) -> Lessons:
         """What outcomes taught, but for the last ones, for which no lesson was held."""
