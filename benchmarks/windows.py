@@ -2,9 +2,9 @@
 
     python benchmarks/windows.py CAMPAIGN [CAMPAIGN …] [--window 1024]
 
-Of each window: valid, unique (among all so far), MSUN and SUN with 95 % intervals, SUN in systems of which
-the databases list a compound, structures by number of elements, and the elements that most of them hold.
-Energies are those of the search.
+Of each window: valid, of these known formulas and the median energy above the hull, unique (among all so
+far), MSUN and SUN with 95 % intervals, SUN in systems of which the databases list a compound, structures by
+number of elements, and the elements that most of them hold. Energies are those of the search.
 """
 
 from __future__ import annotations
@@ -13,15 +13,18 @@ import argparse
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
+
 from anchor.chemistry.formula import parse_amounts
+from anchor.outcomes.columns import ABOVE
 from anchor.outcomes.tally import TALLY_COLUMNS, Tally
 from anchor.search.ledger import Ledger
 from anchor.statistics import wilson_interval
 
 COUNTED = ("valid", "unique", "msun", "sun")
 HEAD = (
-    "structures", "valid", "unique", "MSUN (95 %)", "SUN (95 %)", "… known systems", "k = 2, 3, 4",
-    "held by most",
+    "structures", "valid", "known", "eV/atom", "unique", "MSUN (95 %)", "SUN (95 %)", "… known systems",
+    "k = 2, 3, 4", "held by most",
 )  # fmt: skip
 
 
@@ -37,24 +40,30 @@ def main() -> None:
         print(f"| {' | '.join(HEAD)} |")
         print("| --- " * len(HEAD) + "|")
         tally, window, elements, n = Tally(), Counter[str](), Counter[str](), 0
+        above: list[float] = []
         rows = Ledger.open(str(campaign)).rows((*TALLY_COLUMNS, "n_elements", "thin"))
         for row in rows:
             flags = tally.add(row)
             window.update(name for name in COUNTED if flags[name])
             window.update([f"k{row['n_elements']}", *["studied"] * (flags["sun"] and not row["thin"])])
             elements.update(list(parse_amounts(row["formula"])))
+            if flags["valid"]:
+                window.update(["known"] * bool(row["known_in"]))
+                above.append(row[ABOVE])
             n += 1
             if n == arguments.window:
-                print(line(window, elements, tally.proposed, n))
-                window, elements, n = Counter(), Counter(), 0
+                print(line(window, above, elements, tally.proposed, n))
+                window, above, elements, n = Counter(), [], Counter(), 0
         if n:
-            print(line(window, elements, tally.proposed, n))
+            print(line(window, above, elements, tally.proposed, n))
         print(f"\nin all {tally.proposed}: MSUN {tally.counts['msun']}, SUN {tally.counts['sun']}")
 
 
-def line(window: Counter[str], elements: Counter[str], end: int, n: int) -> str:
+def line(window: Counter[str], above: list[float], elements: Counter[str], end: int, n: int) -> str:
     """Counts of n structures, of which `end` is the last."""
-    cells = [f"{end - n + 1:,} – {end:,}", *(str(window[name]) for name in ("valid", "unique"))]
+    middle = f"{np.median(above):.3f}" if above else ""
+    cells = [f"{end - n + 1:,} – {end:,}", str(window["valid"]), str(window["known"]), middle]
+    cells.append(str(window["unique"]))
     for name in ("msun", "sun"):
         low, high = wilson_interval(window[name], n)
         cells.append(f"{window[name]} ({100 * low:.0f}–{100 * high:.0f} %)")
