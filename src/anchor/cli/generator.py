@@ -264,7 +264,7 @@ def finetune(
     """Fine-tune a generator on the reward of a search by DDPO; it is a campaign like any other.
 
     `anchor resume`, `report` and `export` work on its folder; generator:FOLDER names the fine-tuned generator
-    and generator:FOLDER:49 the one kept after step 49.
+    and generator:FOLDER:49 the one kept after step 49. Rewards are those of the strict hulls (hull.kind).
 
     Example: anchor generator finetune crystalite-dng --reward bal --out runs/ddpo --episodes 1000
     """
@@ -274,5 +274,6 @@ def finetune(
 
     chosen = tuning(name, reward, episodes=episodes, learning_rate=learning_rate, kl=kl, scored=scored)
     values = chosen | {"run.seed": seed}
-    config = load_config(overrides=set_ or (), values=values).config
+    # On other hulls rewards find the elements that stand too high: 1,000 episodes ended in sulphur.
+    config = load_config(base={"hull": {"kind": "strict"}}, overrides=set_ or (), values=values).config
     start_campaign(config, out, None, finds=0, verify=0, json=json)

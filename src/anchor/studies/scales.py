@@ -49,7 +49,8 @@ class Scale:
         training: Steps of likelihood training of every arm of a distillation and its control.
         scratch: The same of arms that begin with random weights.
         generator: Steps that train a generator whose weights do not ship.
-        exact: The paper to the letter (`--preset paper`); else our faster order, optimiser and elements.
+        exact: The paper to the letter (`--preset paper`); else our faster order, optimiser and elements, and
+            hulls on which no reward is earned with elements that stand too high.
         tiny: How everything is made small; None: it is not.
     """
 
@@ -67,7 +68,7 @@ class Scale:
 
     def config(self, settings: tuple[str, ...] = (), values: dict[str, Any] | None = None) -> Config:
         """Of a search at this scale, with settings as for `--set`, or values as they are."""
-        ours = () if self.exact else ("prior.query=reduced",)
+        ours = () if self.exact else ("prior.query=reduced", "hull.kind=strict")
         size = (f"run.structures={self.structures}", f"entropy.horizon={max(self.structures, 1)}")
         small = () if self.tiny is None else self.tiny.settings
         preset = "paper" if self.exact else "default"
@@ -92,7 +93,11 @@ class Scale:
     @property
     def budget(self) -> str:
         """In words, for the head of a table."""
-        how = "the paper's settings" if self.exact else "the paper's settings, faster order and optimiser"
+        how = (
+            "the paper's settings"
+            if self.exact
+            else "the paper's settings, faster order and optimiser, strict hulls"
+        )
         if self.tiny is not None:
             how = "tiny groups and models, relaxations of one step: the numbers mean nothing"
         seeds = f"{self.seeds} seed{'s' * (self.seeds > 1)}"
