@@ -146,6 +146,30 @@ def test_rewards_and_what_they_teach(weights: dict[str, str], potential: Potenti
     )
 
 
+def test_broken_cells_earn_what_is_invalid(weights: dict[str, str], potential: Potential) -> None:
+    """Or a prior would learn to leave what is hard to the one that answers in its place."""
+    config = configured(weights["kldm"], "prior.train=stability", "prior.train_after=0")
+    environment = Environment.load(config, potential=potential)
+    learner = PriorLearner.start(environment.prior, config)
+    assert learner is not None
+    learner.begin(0)
+    cells = Compositions.from_list([Composition(("Na", "Cl"), (1, 1))] * 4)
+    (group,) = environment.realiser([cells], step=0)
+    (way, *_) = group.ways
+    broken = replace(group, ways=[replace(way, owner=np.array([0, -1, 2, -1]))])
+    scores = environment.scorer.score(cells, group.outcomes, group.embeddings, np.full(4, 0.25), Memory())
+    scores = replace(
+        scores, valid=np.ones(4, dtype=bool), include=np.ones(4, dtype=bool), objectives=np.full((4, 4), 0.8)
+    )
+    found = learner._advantages(broken, scores)
+    assert np.isnan(found[[1, 3]]).all()  # others answered for them
+    earned = np.array([0.8, 0.8, -0.2, -0.2])  # r_inv
+    np.testing.assert_allclose(found[[0, 2, 4, 5]], (earned - earned.mean()) / earned.std())
+    before = environment.prior.hash
+    assert learner.learn([broken], [scores])["prior_crystals"] == 4
+    assert environment.prior.hash != before
+
+
 def test_what_has_no_density_is_refused(weights: dict[str, str]) -> None:
     for name, why in (
         ("templates-all", "no denoising steps"),

@@ -33,7 +33,7 @@ class Way:
 
     Attributes:
         trajectory: Of b crystals of one size.
-        owner: Whom each crystal belongs to, an index of the caller's; −1: nobody.  # [b]
+        owner: Whom each crystal belongs to, an index of the caller's; −1: nobody, its cell was none.  # [b]
     """
 
     trajectory: Trajectory

@@ -8,7 +8,7 @@ steps replayed for K clipped epochs. No gradient goes through sampling, and noth
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -74,10 +74,14 @@ class PriorLearner:
         advantages: list[NDArray[np.float64]] = []
         start = 0
         for group, scored in zip(groups, scores, strict=True):
-            owners = start + np.arange(group.outcomes.n)
-            ways += [way.owned_by(owners) for way in group.ways]
+            broken = start + group.outcomes.n  # whose advantages come after those of the members
+            for way in group.ways:
+                nobody = way.owner < 0
+                owner = np.where(nobody, broken + nobody.cumsum() - 1, start + way.owner)
+                ways.append(replace(way, owner=owner))
+                broken += int(nobody.sum())
             advantages.append(self._advantages(group, scored))
-            start += group.outcomes.n
+            start = broken
         settings = self.config.prior
         rules = Rules(
             settings.train_clip, settings.train_epochs, settings.train_trust, scored=settings.train_scored
@@ -87,15 +91,22 @@ class PriorLearner:
         return {f"prior_{name}": value for name, value in found.items()}
 
     def _advantages(self, group: Realised, scores: GroupScores) -> NDArray[np.float64]:
-        """Of the members of a group, standardised over those that the prior made; NaN: not its doing."""
+        """Of the members of a group, then of crystals without a usable cell, which earn r_inv.
+
+        Standardised over what the prior made; NaN: not its doing. Would broken cells teach nothing, the prior
+        could leave what is hard to others.  # [G + broken]
+        """
         earned = scores.reward
         if self.config.prior.train == "stability":
             valid = np.where(scores.valid, scores.objectives[:, 0], self.config.reward.invalid)
             earned = np.where(scores.include, valid, np.nan)
         made = np.zeros(group.outcomes.n, dtype=bool)
+        broken = 0
         for way in group.ways:
             made[way.owner[way.owner >= 0]] = True
-        part = made & scores.include & np.isfinite(earned)
+            broken += int((way.owner < 0).sum())
+        earned = np.append(earned, np.full(broken, self.config.reward.invalid))
+        part = np.append(made & scores.include, np.ones(broken, dtype=bool)) & np.isfinite(earned)
         floor = self.config.grpo.advantage_std_floor
         found = group_advantages(np.nan_to_num(earned)[None], part[None], std_floor=floor)[0]
         return np.where(part, found, np.nan)
