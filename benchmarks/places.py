@@ -33,6 +33,8 @@ def main() -> None:
     parser.add_argument("--hull", default="union")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
+    if arguments.to % arguments.window or arguments.each > arguments.window:
+        parser.error("--to is a multiple of --window, and --each at most --window")
     settings = [f"hull.kind={arguments.hull}", "run.workers=1"]
     environment = Environment.load(load_config(preset="quick", overrides=settings).config)
     order = screened_order(environment.limits, arguments.to)
