@@ -102,8 +102,11 @@ def test_an_unknown_study_names_the_nearest() -> None:
 
 def test_the_table_of_nothing_shows_the_paper(tmp_path: Path) -> None:
     made = tables.make_table(find_study("invalid-penalty"), Results(tmp_path, SMOKE))
-    assert made.head[:4] == ["row", "N", "Valid", "Valid, paper"]
-    assert made.rows[0][:4] == ["r_inv = -0.1", "–", "–", "96.6"]
+    assert made.head[:4] == ["row", "N", "Valid", "Bond"]
+    assert made.rows[:2] == [
+        ["r_inv = -0.1", *["–"] * 7],
+        ["r_inv = -0.1, the paper", "–", "96.6", "96.7", "99.9", "100", "8.7", "22"],
+    ]
     assert "8 structures per policy, N = 2" in made.budgets[0]
     assert "123,000 to 126,000" in made.budgets[1]
     assert "123,000 to 126,000" in tables.as_markdown(made).split("| row")[0], "above the table"

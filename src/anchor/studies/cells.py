@@ -188,8 +188,7 @@ class Judges:
     def __call__(self, judging: Judging) -> Protocol:
         key = (judging.protocol, judging.options)
         if key not in self._made:
-            # a relaxation belongs to the potential that the scale names; other protocols bring their own
-            own = {"potential": self.scale.potential} if judging.protocol == "internal" else {}
+            own = self.scale.internal if judging.protocol == "internal" else {}
             tiny = self.scale.tiny
             steps = {} if tiny is None else {"max_steps": tiny.relax_steps}
             self._made[key] = load_protocol(judging.protocol, **own, **steps, **dict(judging.options))

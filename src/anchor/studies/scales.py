@@ -68,7 +68,7 @@ class Scale:
 
     def config(self, settings: tuple[str, ...] = (), values: dict[str, Any] | None = None) -> Config:
         """Of a search at this scale, with settings as for `--set`, or values as they are."""
-        ours = () if self.exact else ("prior.query=reduced", "hull.kind=strict")
+        ours = () if self.exact else ("prior.query=reduced", f"hull.kind={self.hull}")
         size = (f"run.structures={self.structures}", f"entropy.horizon={max(self.structures, 1)}")
         small = () if self.tiny is None else self.tiny.settings
         preset = "paper" if self.exact else "default"
@@ -85,9 +85,19 @@ class Scale:
         return "published" if self.exact else "small"
 
     @property
+    def hull(self) -> str:
+        """On which searches earn their rewards and the internal protocol judges them."""
+        return "union" if self.exact else "strict"
+
+    @property
+    def internal(self) -> dict[str, Any]:
+        """Options of the internal protocol; other protocols bring their own potential and hull."""
+        return {"potential": self.potential, "hull": self.hull}
+
+    @property
     def evaluation(self) -> dict[str, Any]:
         """What decides every evaluation at this scale."""
-        size: dict[str, Any] = {"n": self.n, "seeds": self.seeds, "potential": self.potential}
+        size: dict[str, Any] = {"n": self.n, "seeds": self.seeds, **self.internal}
         return size if self.tiny is None else size | {"max_steps": self.tiny.relax_steps}
 
     @property

@@ -6,14 +6,15 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from pymatgen.core import Element
 
 from anchor.chemistry.formula import parse_amounts
-from anchor.evaluate.compare import compare
+from anchor.evaluate.compare import Cell, compare
 from anchor.evaluate.outputs import FinishedEvaluation
+from anchor.evaluate.protocol import Metric
 from anchor.evaluate.render import MISSING, footer_text, number, tex
 from anchor.outcomes.tally import TALLY_COLUMNS, Tally, split_time
 from anchor.search.ledger import Ledger
@@ -22,9 +23,13 @@ from anchor.studies.cells import Results
 from anchor.studies.declaration import Row, Study, Table, paper_tables
 from anchor.studies.kinds import Given, Searched
 
+T = TypeVar("T")
 FIFTHS = 5
-LATE = 10_000
-"""Structures of the paper's late window."""
+LATE = 10
+"""The late window is a tenth of the budget, 10,000 structures in the paper."""
+INTERVALS = (
+    "Ours: percent (count; 95 % interval of Wilson). The paper: percent ± standard deviation over seeds."
+)
 
 
 def make_table(study: Study, results: Results) -> Table:
@@ -42,33 +47,45 @@ def make_table(study: Study, results: Results) -> Table:
 
 
 def rates(study: Study, results: Results) -> Table:
-    """A column per metric, ours with counts, and the paper's beside it."""
-    paper = [f"{column}, paper" for column in study.columns]
-    head = ["row", "N", *(_beside(study.columns, paper) if study.paper else study.columns)]
+    """A column per metric: ours with counts and intervals, the paper's row below."""
     rows, footers = [], []
     for row in study.rows:
         done = results.evaluation(row)
         ours = shown(done, study.columns) if done is not None else [MISSING] * len(study.columns)
-        theirs = stated(study.paper, row.paper, study.columns)
         n = MISSING if done is None else str(done.summary["read"]["rows"])
-        rows.append([row.label, n, *(_beside(ours, theirs) if study.paper else ours)])
+        rows += _above_the_paper(study, row, [n, *ours], [MISSING, *stated(study, row, study.columns)])
         if done is not None and done.footer not in footers:
             footers.append(done.footer)
-    return Table(head, rows, [f"Judged by: {footer_text(footer)}." for footer in footers])
+    notes = [f"Judged by: {footer_text(footer)}." for footer in footers]
+    return Table(["row", "N", *study.columns], rows, [*notes, INTERVALS])
 
 
 def shown(done: FinishedEvaluation, columns: Sequence[str]) -> list[str]:
-    """Metrics of an evaluation by their labels, with counts."""
+    """Metrics of an evaluation by their labels, with counts and intervals."""
     (group,) = compare([done], every_metric=True)
     by_label = {m.label: (m, c) for m, c in zip(group.metrics, group.cells[0], strict=True)}
-    return [number(*by_label[name]) if name in by_label else MISSING for name in columns]
+    return [_figure(*by_label[name]) if name in by_label else MISSING for name in columns]
 
 
-def stated(table: str | None, row: str | None, columns: Sequence[str]) -> list[str]:
+def _figure(metric: Metric, cell: Cell) -> str:
+    """'8.5 (17; 5.4–13.2)', with several seeds '8.5 ± 1.0 (51; 6.5–11.1)', '12', or '0.123'."""
+    text = number(metric, cell, counts=False)
+    if metric.show != "percent" or cell.low is None or cell.high is None:
+        return text
+    return f"{text} ({cell.k}; {100 * cell.low:.1f}–{100 * cell.high:.1f})"
+
+
+def _above_the_paper(study: Study, row: Row, ours: list[str], theirs: list[str]) -> list[list[str]]:
+    """Our line and, where the paper has one, its line."""
+    paper = [] if study.paper is None or row.paper is None else [[f"{row.label}, the paper", *theirs]]
+    return [[row.label, *ours], *paper] if row.cell is not None else paper
+
+
+def stated(study: Study, row: Row, columns: Sequence[str]) -> list[str]:
     """Values of the paper, '–' where it has none."""
-    if table is None or row is None:
+    if study.paper is None or row.paper is None:
         return [MISSING] * len(columns)
-    values = paper_tables()[table]["rows"][row]
+    values = paper_tables()[study.paper]["rows"][row.paper]
     aliases = {"Known": "MP-20"}
     return [plain(values.get(aliases.get(name, name))) for name in columns]
 
@@ -82,19 +99,21 @@ def plain(value: Any) -> str:
 def late_window(study: Study, results: Results) -> Table:
     """Rates under the training reward over the last structures of each search (tab:stage1-late-window)."""
     columns = ("Valid", "Unique", "SUN", "MSUN")
-    head = ["row", "structures", *_beside(columns, [f"{c}, paper" for c in columns])]
     rows = []
     for row in study.rows:
-        ledger = results.ledger(row)
-        theirs = stated(study.paper, row.paper, columns)
-        if ledger is None:
-            rows.append([row.label, MISSING, *_beside([MISSING] * len(theirs), theirs)])
-            continue
-        found = list(ledger.rows(TALLY_COLUMNS))
-        tally = Tally().add_all(found[-LATE:])
-        ours = [counted(tally.counts[name], tally.proposed) for name in ("valid", "unique", "sun", "msun")]
-        rows.append([row.label, str(tally.proposed), *_beside(ours, theirs)])
-    return Table(head, rows, ["Energies are those of each search's own potential: rows are not comparable."])
+        ours = [MISSING] * (1 + len(columns))
+        if (ledger := results.ledger(row)) is not None:
+            tally = Tally().add_all(_late(list(ledger.rows(TALLY_COLUMNS))))
+            counts = [tally.counts[name.lower()] for name in columns]
+            ours = [str(tally.proposed), *(counted(k, tally.proposed) for k in counts)]
+        rows += _above_the_paper(study, row, ours, [MISSING, *stated(study, row, columns)])
+    own = "The last tenth of each search. Energies are those of its own potential: rows are not comparable."
+    return Table(["row", "structures", *columns], rows, [own, INTERVALS])
+
+
+def _late(rows: list[T]) -> list[T]:
+    """The last tenth of a search."""
+    return rows[-max(1, len(rows) // LATE) :]
 
 
 def novelty_branches(study: Study, results: Results) -> Table:
@@ -136,7 +155,7 @@ def budgets(study: Study, results: Results) -> Table:
     rows = []
     for row in study.rows:
         ledger = results.ledger(row)
-        (theirs,) = stated(study.paper, row.paper, ("Structures",))
+        (theirs,) = stated(study, row, ("Structures",))
         if ledger is None:
             rows.append([row.label, MISSING, theirs, *[MISSING] * 4])
             continue
@@ -162,26 +181,23 @@ def spending(ledger: Ledger) -> tuple[int, int, dict[str, float]]:
 def gates(study: Study, results: Results) -> Table:
     """Each row's structures under three gates (tab:gates), and what the search drew in its last steps."""
     columns = ("Valid", "SUN", "MSUN")
-    named = _beside(columns, [f"{c}, paper" for c in columns])
-    head = ["row", "scored by", *named, "all-metal %", "atoms per formula"]
     rows = []
     for row in study.rows:
-        done = results.evaluation(row)
+        done, ledger = results.evaluation(row), results.ledger(row)
         gate = {"lemat": "LeMat-GenBench"}.get(row.judging.protocol, "internal gate")
         if dict(row.judging.options).get("gate") == "lemat":
             gate = "LeMat gate"
         ours = [MISSING] * len(columns) if done is None else shown(done, columns)
-        theirs = stated(study.paper, row.paper, [f"{gate}: {c}" for c in columns])
-        ledger = results.ledger(row)
+        theirs = stated(study, row, [f"{gate}: {c}" for c in columns])
         drawn = (MISSING, MISSING) if ledger is None else _drawn(ledger)
-        rows.append([row.label, gate, *_beside(ours, theirs), *drawn])
-    return Table(head, rows, ["All-metal share and atoms per formula: the last tenth of each search."])
+        rows += _above_the_paper(study, row, [gate, *ours, *drawn], [gate, *theirs, MISSING, MISSING])
+    late = "All-metal share and atoms per formula: the last tenth of each search."
+    return Table(["row", "scored by", *columns, "all-metal", "atoms per formula"], rows, [late, INTERVALS])
 
 
 def _drawn(ledger: Ledger) -> tuple[str, str]:
     """All-metal share and mean atoms per formula unit of the last tenth of a search."""
-    formulas = [row["formula"] for row in ledger.rows(("formula",))]
-    last = [parse_amounts(f) for f in formulas[-max(1, len(formulas) // 10) :]]
+    last = [parse_amounts(row["formula"]) for row in _late(list(ledger.rows(("formula",))))]
     metals = sum(all(Element(e).is_metal for e in amounts) for amounts in last)
     return counted(metals, len(last)), f"{np.mean([sum(a.values()) for a in last]):.1f}"
 
@@ -192,7 +208,7 @@ def relaxation_budget(study: Study, results: Results) -> Table:
     rows = []
     for row in study.rows:
         done = results.evaluation(row)
-        theirs = stated(study.paper, row.paper, ("100 steps: converged", "400 steps: converged"))
+        theirs = stated(study, row, ("100 steps: converged", "400 steps: converged"))
         if done is None:
             rows.append([row.label, MISSING, MISSING, theirs[0], MISSING, theirs[1], MISSING])
             continue
@@ -209,17 +225,12 @@ def relaxation_budget(study: Study, results: Results) -> Table:
     return Table(head, rows, ["Our optimiser is not ASE's BFGS: see `anchor evaluate --optimizer`."])
 
 
-def _beside(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
-    """Ours and theirs in turn."""
-    return [text for pair in zip(ours, theirs, strict=True) for text in pair]
-
-
 def counted(k: int, n: int) -> str:
-    """'12.5 (25/200; 8.6 – 17.8)': percent, count and Wilson's 95 % interval."""
+    """'12.5 (25; 8.6–17.8)': percent, count and Wilson's 95 % interval."""
     if not n:
         return MISSING
     low, high = wilson_interval(np.array([k]), np.array([n]))
-    return f"{100 * k / n:.1f} ({k}/{n}; {100 * low[0]:.1f} – {100 * high[0]:.1f})"
+    return f"{100 * k / n:.1f} ({k}; {100 * low[0]:.1f}–{100 * high[0]:.1f})"
 
 
 def as_markdown(table: Table) -> str:
