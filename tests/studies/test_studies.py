@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -28,6 +29,7 @@ from anchor.studies.declaration import (
 from anchor.studies.declared import STUDIES, find_study
 from anchor.studies.kinds import Distilled, Generated, Given, Searched, depth, digest, needs
 from anchor.studies.scales import SCALES
+from anchor.studies.search_figure import ABOVE, finished_ledgers, progress
 
 SMOKE, PAPER = SCALES["smoke"], SCALES["paper"]
 
@@ -165,6 +167,26 @@ def test_every_study_runs_end_to_end(name: str, folder: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("summary.json")} == before
     plan = plan_study(study, results)
     assert plan["structures_left"] == plan["structures_to_evaluate"] == plan["training_steps_left"] == 0
+
+
+def test_curves_of_a_search_add_up(folder: Path) -> None:
+    """Window by window what the ledger has in all."""
+    study, results = find_study("invalid-penalty"), Results(folder, SMOKE)
+    run_study(study, results, where=Workplace(workers=1), say=lambda _: None)
+    ledgers = finished_ledgers(study, results)
+    assert list(ledgers) == [row.label for row in study.rows]
+    for ledger in ledgers.values():
+        rows = list(ledger.rows(("formula", "valid", "known_in", ABOVE)))
+        structures, valid, first, known, median = progress(ledger).T
+        sizes = np.diff(structures, prepend=0)
+        assert structures[-1] == len(rows)
+        assert valid @ sizes / 100 == pytest.approx(sum(bool(row["valid"]) for row in rows))
+        assert first @ sizes / 100 == pytest.approx(len({row["formula"] for row in rows}))
+        count = np.nan_to_num(known) @ (valid * sizes) / 1e4
+        assert count == pytest.approx(sum(bool(row["valid"]) and row["known_in"] != "" for row in rows))
+        above = [row[ABOVE] for row in rows if row["valid"] and row[ABOVE] is not None]
+        assert np.nanmin(median) >= min(above)
+        assert np.nanmax(median) <= max(above)
 
 
 def test_a_killed_study_goes_on_side_by_side(folder: Path, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from anchor.studies.gate_figure import draw_gates
 from anchor.studies.identities import theory_table
 from anchor.studies.kinds import BACKBONES, Distilled, Generated, Given, Searched
 from anchor.studies.paper_rows import BASE_MODEL, EXPLORATION, GATE, INVALID_PENALTY, REWARD_TRAINED
+from anchor.studies.search_figure import draw_searches
 from anchor.studies.theory_page import draw_theory
 
 FULL = Searched()
@@ -129,7 +130,7 @@ STUDIES = {
     for study in (
         Study(
             "base-model", "Group size and potential of the training", "tab:stage1-eval", _base,
-            ("Valid", "Unique", "SUN", "MSUN"),
+            ("Valid", "Unique", "SUN", "MSUN"), draw=draw_searches,
             claim="G = 32 with MatterSim-1M is best: 38.5 % MSUN, 18.1 % SUN.",
         ),
         Study(
@@ -141,13 +142,13 @@ STUDIES = {
         Study(
             "invalid-penalty", "The penalty of invalid structures", "tab:invalid-penalty",
             tuple(Row(name, Searched(settings), FIXED, name) for name, settings in _penalties),
-            ("Valid", "Bond", "Charge", "Unique", "SUN", "MSUN"),
+            ("Valid", "Bond", "Charge", "Unique", "SUN", "MSUN"), draw=draw_searches,
             claim="Validity hardly depends on it; discovery does, and −0.2 is best.",
         ),
         Study(
             "exploration", "Which mechanism keeps a search from collapsing", "tab:explore-ablation",
             tuple(Row(name, Searched(s), FREE, name) for name, s in _exploration.items()),
-            ("Valid", "Unique", "Novel", "Meta", "Stable", "MSUN", "SUN", "Known"),
+            ("Valid", "Unique", "Novel", "Meta", "Stable", "MSUN", "SUN", "Known"), draw=draw_searches,
             claim="Adaptive novelty alone keeps uniqueness; without any mechanism 0.7 % are unique.",
         ),
         Study(

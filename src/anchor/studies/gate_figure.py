@@ -11,6 +11,7 @@ from pymatgen.core import Element
 
 from anchor.chemistry.formula import parse_amounts
 from anchor.search.ledger import Ledger
+from anchor.studies.search_figure import finished_ledgers, windows
 
 if TYPE_CHECKING:
     from anchor.studies.cells import Results
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 LAST_STEPS = 400
 """Of the paper's panel of elements."""
-WINDOWS = 20
-"""Points of the curves."""
 SHOWN = 24
 """Elements in the panel."""
 
@@ -44,7 +43,7 @@ def element_shares(proposals: list[tuple[int, dict[str, int]]], last: int = LAST
 def curves(proposals: list[tuple[int, dict[str, int]]]) -> list[tuple[int, float, float]]:
     """Structures so far, all-metal share and mean atoms per formula, window by window."""
     points = []
-    for part in np.array_split(np.arange(len(proposals)), min(WINDOWS, len(proposals))):
+    for part in windows(len(proposals)):
         window = [proposals[i][1] for i in part]
         metals = float(np.mean([all_metal(amounts) for amounts in window]))
         atoms = float(np.mean([sum(amounts.values()) for amounts in window]))
@@ -54,10 +53,7 @@ def curves(proposals: list[tuple[int, dict[str, int]]]) -> list[tuple[int, float
 
 def draw_gates(study: Study, results: Results, folder: Path) -> list[Path]:
     """The figure of all finished searches of a study as a PNG."""
-    ledgers: dict[str, Ledger] = {}
-    for row in study.made:
-        if row.label not in ledgers and (ledger := results.ledger(row)) is not None:
-            ledgers[row.label] = ledger
+    ledgers = finished_ledgers(study, results)
     if not ledgers:
         return []
     import matplotlib as mpl
