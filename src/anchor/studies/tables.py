@@ -117,36 +117,27 @@ def _late(rows: list[T]) -> list[T]:
 
 
 def novelty_branches(study: Study, results: Results) -> Table:
-    """Which index decided novelty, and collisions with known formulas, by fifths of each search."""
-    head = [
-        "row",
-        "fifth",
-        "valid",
-        "bootstrap",
-        "reference",
-        "history",
-        "known formulas",
-        "revisited formulas",
-    ]
+    """Which index held the formulas, and collisions with known formulas, by fifths of each search."""
+    branches = ("bootstrap", "reference", "history", "both")
     rows = []
     for row in study.made:
         ledger = results.ledger(row)
         if ledger is None:
             continue
-        names = ("formula", "valid", "novelty_branch", "known_in")
-        found = list(ledger.rows(names))
+        found = list(ledger.rows(("formula", "valid", "novelty_branch", "known_in")))
         seen: set[str] = set()
         for fifth, part in enumerate(np.array_split(np.arange(len(found)), FIFTHS), start=1):
             valid = [found[i] for i in part if found[i]["valid"]]
-            branch = Counter(r["novelty_branch"] for r in valid)
+            held = Counter(r["novelty_branch"] for r in valid)
             again = 0
             for r in valid:
                 again += r["formula"] in seen
                 seen.add(r["formula"])
             known = sum(r["known_in"] != "" for r in valid)
-            counts = (branch["bootstrap"], branch["reference"], branch["history"], known, again)
-            rows.append([row.label, str(fifth), str(len(valid)), *map(str, counts)])
-    return Table(head, rows)
+            counts = (fifth, len(valid), *(held[name] for name in branches), known, again)
+            rows.append([row.label, *map(str, counts)])
+    head = ["row", "fifth", "valid", "neither", *branches[1:], "known formulas", "revisited formulas"]
+    return Table(head, rows, ["Without adaptive novelty the history is kept, too, and has no say."])
 
 
 def budgets(study: Study, results: Results) -> Table:
