@@ -11,6 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 import anchor
+from anchor.cli.help import SYNONYMS
 from anchor.cli.main import app
 
 MEANINGS = {
@@ -56,22 +57,9 @@ MEANINGS = {
     "--workers": "Processes; default: one for each core",
 }
 """How the help of an option begins wherever it occurs."""
-GONE = {
-    "--structures": "-n",
-    "--output": "--out",
-    "--kind": "--hull",
-    "--lr": "--learning-rate",
-    "--time-limit": "--hours",
-    "--start": "--start-from",
-    "--limit": "-n",
-    "--to-format": "--as",
-    "--below": "--most",
-    "--random-seed": "--seed",
-    "--jobs": "--workers",
-    "--processes": "--workers",
-    "--model": "--potential or --prior",
-}
-"""Names that had a synonym."""
+GONE = {**SYNONYMS, "--kind": "--hull", "--to-format": "--as", "--below": "--most"}
+"""Names that had a synonym, or would be one."""
+del GONE["--format"]  # of the input, where there is one
 SEVERAL_TYPES = {
     "--as": "each command has its own formats, some of them checked by hand",
     "--hull": "evaluate has hulls of others, whose names the protocol checks",
@@ -262,3 +250,13 @@ def test_the_front_page_fits_a_screen_and_begins_with_what_people_do() -> None:
 
 def test_version() -> None:
     assert CliRunner().invoke(app, ["--version"]).output == f"anchor {anchor.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "ours"),
+    [(["study", "table", "theory", "--format", "md"], "--as"), (["search", "-j", "2"], "--workers")],
+)
+def test_names_of_other_programs_lead_to_ours(typed: list[str], ours: str) -> None:
+    answer = CliRunner().invoke(app, typed)
+    assert answer.exit_code == 2
+    assert ours in answer.stderr.splitlines()[-1]

@@ -23,11 +23,40 @@ MAINTAINERS = "maintainers"
 """Section of commands that users do not need."""
 
 
+USAGE_ERROR: Any = typer.BadParameter.__base__
+"""Of whichever click typer has; an unknown option is one."""
+SYNONYMS = {
+    "--format": "--as",
+    "--output": "--out",
+    "-o": "--out",
+    "--structures": "-n",
+    "--number": "-n",
+    "--limit": "-n",
+    "--lr": "--learning-rate",
+    "--time-limit": "--hours",
+    "--start": "--start-from",
+    "--random-seed": "--seed",
+    "--jobs": "--workers",
+    "-j": "--workers",
+    "--processes": "--workers",
+    "--model": "--potential",
+    "--calculator": "--potential",
+    "--force": "--overwrite",
+}
+"""What other programs call an option, and what it is called here."""
+
+
 class HelpCommand(TyperCommand):
     """A command with such help, whose numbers are numbers: NaN is in no range, and out of none."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        rest = super().parse_args(ctx, args)
+        try:
+            rest = super().parse_args(ctx, args)
+        except USAGE_ERROR as error:
+            ours = SYNONYMS.get(getattr(error, "option_name", None) or "")
+            if ours is not None and any(ours in parameter.opts for parameter in self.params):
+                error.possibilities = [ours]
+            raise
         parameters: list[Any] = list(self.params)
         for parameter in parameters:
             value = ctx.params.get(parameter.name)
