@@ -109,6 +109,8 @@ def test_the_table_of_nothing_shows_the_paper(tmp_path: Path) -> None:
         ["r_inv = -0.1", *["–"] * 7],
         ["r_inv = -0.1, the paper", "–", "96.6", "96.7", "99.9", "100", "8.7", "22"],
     ]
+    assert made.values[0]["ours"] is None
+    assert made.values[0]["paper"]["SUN"] == 8.7
     assert "8 structures per policy, N = 2" in made.budgets[0]
     assert "123,000 to 126,000" in made.budgets[1]
     assert "123,000 to 126,000" in tables.as_markdown(made).split("| row")[0], "above the table"
@@ -157,6 +159,9 @@ def test_every_study_runs_end_to_end(name: str, folder: Path) -> None:
     table = tables.make_table(study, results)
     assert table.rows
     assert all(len(row) == len(table.head) for row in table.rows)
+    for values in table.values:
+        ours = values["ours"]
+        assert ours is None or all(cell["k"] is None or 0 <= cell["k"] <= cell["n"] for cell in ours.values())
     drawn = draw_figures(study, results)
     assert all(path.stat().st_size > (1000 if path.suffix == ".png" else 100) for path in drawn)
     assert bool(drawn) == (study.draw is not None)

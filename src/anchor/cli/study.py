@@ -152,16 +152,7 @@ def table(
     study, results = find_study(name).only(only), _results(scale, out, n)
     made = tables.make_table(study, results)
     if json:
-        emit(
-            {
-                "study": name,
-                "scale": scale,
-                "head": made.head,
-                "rows": made.rows,
-                "budgets": made.budgets,
-                "notes": made.notes,
-            }
-        )
+        emit({"study": name, "scale": scale, **vars(made)})
         return
     if format != "table":
         form = {"md": tables.as_markdown, "latex": tables.as_latex, "csv": tables.as_csv}[format]

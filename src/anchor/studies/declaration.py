@@ -124,12 +124,14 @@ class Table:
         rows: Texts.
         notes: Sentences below it.
         budgets: Sentences above it: how large ours and the paper's were.
+        values: Rows as numbers, of tables of rates: {row, ours, paper}.
     """
 
     head: list[str]
     rows: list[list[str]]
     notes: list[str] = field(default_factory=list)
     budgets: list[str] = field(default_factory=list)
+    values: list[dict[str, Any]] = field(default_factory=list)
 
 
 def evaluation_identity(cell: Cell, judging: Judging, scale: Scale) -> dict[str, Any]:

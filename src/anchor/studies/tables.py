@@ -6,6 +6,7 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -43,28 +44,45 @@ def make_table(study: Study, results: Results) -> Table:
         stated = paper_tables()[study.paper]
         budgets.append(f"The paper ({study.paper}, {stated['what']}): {stated['budget']}.")
     others = ["Rows of the paper that others made: " + "; ".join(missing) + "."] if missing else []
-    return Table(table.head, table.rows, [*table.notes, *others], budgets)
+    return replace(table, notes=[*table.notes, *others], budgets=budgets)
 
 
 def rates(study: Study, results: Results) -> Table:
     """A column per metric: ours with counts and intervals, the paper's row below."""
-    rows, footers = [], []
+    rows, footers, values = [], [], []
     for row in study.rows:
         done = results.evaluation(row)
         ours = shown(done, study.columns) if done is not None else [MISSING] * len(study.columns)
         n = MISSING if done is None else str(done.summary["read"]["rows"])
         rows += _above_the_paper(study, row, [n, *ours], [MISSING, *stated(study, row, study.columns)])
+        values.append(_values(study, row, done))
         if done is not None and done.footer not in footers:
             footers.append(done.footer)
     notes = [f"Judged by: {footer_text(footer)}." for footer in footers]
-    return Table(["row", "N", *study.columns], rows, [*notes, INTERVALS])
+    return Table(["row", "N", *study.columns], rows, [*notes, INTERVALS], values=values)
+
+
+def _values(study: Study, row: Row, done: FinishedEvaluation | None) -> dict[str, Any]:
+    """A row as numbers: shares of 1 with counts and intervals, and what the paper states."""
+    ours = None
+    if done is not None:
+        by_label = _cells(done)
+        ours = {name: vars(by_label[name][1]) for name in study.columns if name in by_label}
+    paper = None
+    if study.paper is not None and row.paper is not None:
+        paper = paper_tables()[study.paper]["rows"][row.paper]
+    return {"row": row.label, "ours": ours, "paper": paper}
 
 
 def shown(done: FinishedEvaluation, columns: Sequence[str]) -> list[str]:
     """Metrics of an evaluation by their labels, with counts and intervals."""
-    (group,) = compare([done], every_metric=True)
-    by_label = {m.label: (m, c) for m, c in zip(group.metrics, group.cells[0], strict=True)}
+    by_label = _cells(done)
     return [_figure(*by_label[name]) if name in by_label else MISSING for name in columns]
+
+
+def _cells(done: FinishedEvaluation) -> dict[str, tuple[Metric, Cell]]:
+    (group,) = compare([done], every_metric=True)
+    return {m.label: (m, c) for m, c in zip(group.metrics, group.cells[0], strict=True)}
 
 
 def _figure(metric: Metric, cell: Cell) -> str:
