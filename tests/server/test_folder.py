@@ -23,11 +23,14 @@ def test_campaigns_evaluations_and_studies(tmp_path: Path, campaign: Path) -> No
     shutil.copytree(campaign, tmp_path / "studies" / "searches" / "0123456789ab")
     (tmp_path / "e").mkdir()
     (tmp_path / "e" / "evaluation.json").write_text("{}")
+    (tmp_path / "studies" / "searches" / "0123456789ab.txt").write_text("laptop: search\n" + 1000 * "x")
+    (tmp_path / "runs" / "a b.txt").write_text("somebody's notes")
     folder = Folder(tmp_path)
-    assert {place.name for place in folder.places("campaign")} == {
-        "runs/a b",
-        "studies/searches/0123456789ab",
-    }
+    about = {place.name: place.about for place in folder.places("campaign")}
+    assert list(about) == ["runs/a b", "studies/searches/0123456789ab"]
+    assert about["runs/a b"] == "", "only cells of studies have words beside them"
+    assert about["studies/searches/0123456789ab"].startswith("laptop: search")
+    assert len(about["studies/searches/0123456789ab"]) == 300
     assert [place.name for place in folder.places("study")] == ["studies"]
     assert [place.key for place in folder.places("evaluation")] == ["e"]
     for place in folder.places("campaign"):

@@ -211,6 +211,8 @@ def test_a_killed_study_goes_on_side_by_side(folder: Path, tmp_path: Path) -> No
     run_study(study, parts, at_a_time=2, say=said.append)
     assert said
     assert not tables.unfinished(study, parts)
+    for place in [*tmp_path.glob("searches/*/"), *tmp_path.glob("evaluations/*/")]:
+        assert place.with_suffix(".txt").read_text().startswith("smoke: search")
     assert tables.make_table(study, parts) == tables.make_table(study, whole)
 
 

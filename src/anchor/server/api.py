@@ -121,7 +121,7 @@ class Workshop:
 
     def brief(self, place: Place) -> dict[str, Any]:
         """A campaign in the list."""
-        head = {"key": place.key, "name": place.name}
+        head = {"key": place.key, "name": place.name, "about": place.about}
         try:
             with closing(Ledger.open(place.path)) as ledger:
                 config, identity = ledger.config, ledger.identity
@@ -161,12 +161,17 @@ def make_router(shop: Workshop) -> APIRouter:
         """Everything in the folder."""
         known = shop.folder.places("campaign")
         waiting = [key for key in running_keys(shop.jobs) if key not in {place.key for place in known}]
+        here = shop.folder.root.name or "/"
         return {
-            "name": shop.folder.root.name or "/",
+            "name": here,
             "campaigns": [shop.brief(place) for place in known],
             "starting": [{"key": key} for key in waiting],
-            "evaluations": [{"key": p.key, "name": p.name} for p in shop.folder.places("evaluation")],
-            "studies": [{"key": p.key, "name": p.name} for p in shop.folder.places("study")],
+            "evaluations": [
+                {"key": p.key, "name": p.name, "about": p.about} for p in shop.folder.places("evaluation")
+            ],
+            "studies": [
+                {"key": p.key, "name": here if p.name == "." else p.name} for p in shop.folder.places("study")
+            ],
             "catalogue": None if shop.catalogue is None else shop.catalogue.counts(),
         }
 

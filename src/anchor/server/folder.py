@@ -32,6 +32,10 @@ MOST = 5_000
 """Folders that are looked into: a page of somebody's home must come up as well."""
 FRESH = 2.0
 """Seconds for which a walk counts."""
+DIGEST = re.compile(r"[0-9a-f]{12}")
+"""Name of a cell of a study."""
+MOST_WORDS = 300
+"""Characters that say what it is."""
 HERE = "here"
 """Key of the folder itself."""
 
@@ -54,6 +58,15 @@ class Place:
     key: str
     name: str
     path: Path
+
+    @property
+    def about(self) -> str:
+        """What a cell of a study is, whose name is a digest; '' of all others."""
+        words = self.path.with_suffix(".txt")
+        if not DIGEST.fullmatch(self.path.name) or not _plain(words):
+            return ""
+        with words.open(encoding="utf-8", errors="replace") as file:
+            return file.read(MOST_WORDS).strip()
 
 
 class Folder:
@@ -138,7 +151,7 @@ def _plain(path: Path) -> bool:
 def _has_digests(folder: Path) -> bool:
     """Whether a folder holds cells of studies, which are named by digests."""
     with os.scandir(folder) as entries:
-        return any(re.fullmatch(r"[0-9a-f]{12}", entry.name) for entry in entries)
+        return any(DIGEST.fullmatch(entry.name) for entry in entries)
 
 
 def _key(name: str) -> str:

@@ -19,6 +19,7 @@ from anchor.studies.declaration import Judging, Row, Study, evaluation_identity
 from anchor.studies.kinds import Cell, Distilled, Generated, Given, Searched, depth, digest, needs
 from anchor.studies.making import Place, make, proposals, same_threads
 from anchor.studies.scales import Scale
+from anchor.writing import replace_file
 
 Say = Callable[[str], None]
 
@@ -72,7 +73,13 @@ class Unit:
     def finished(self, results: Results) -> bool:
         if self.judging is None:
             return results.place.finished(self.cell)
-        return (results.evaluation_folder(self.cell, self.judging) / "summary.json").is_file()
+        return (self.folder(results) / "summary.json").is_file()
+
+    def folder(self, results: Results) -> Path:
+        """Where it is made, named by a digest; beside it DIGEST.txt says in words what it is."""
+        if self.judging is None:
+            return results.place.of(self.cell)
+        return results.evaluation_folder(self.cell, self.judging)
 
     def __str__(self) -> str:
         if self.judging is None:
@@ -172,6 +179,9 @@ def work_alone(task: tuple[Unit, Results]) -> None:
 
 def work(unit: Unit, results: Results, judges: Judges) -> None:
     """Make or judge a cell."""
+    folder = unit.folder(results)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(folder.with_suffix(".txt"), f"{results.scale.name}: {unit}\n")
     if unit.judging is None:
         make(unit.cell, results.place, where=judges.where)
     else:

@@ -54,7 +54,7 @@ class Searched:
         return {"search": self.config(scale).model_dump(mode="json")}
 
     def __str__(self) -> str:
-        return f"search {' '.join(self.settings)}".rstrip()
+        return f"search {' '.join(self.settings) or 'as in the paper'}"
 
 
 @dataclass(frozen=True)

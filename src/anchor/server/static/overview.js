@@ -1,12 +1,14 @@
 // Everything in the folder.
 import { count, el, fill, get, part, title } from './common.js'
 
+const about = (found) => (found.about ? el('div', { class: 'note' }, found.about) : '')
+
 function campaign(found) {
   const link = el('a', { href: `/campaign/${part(found.key)}` }, found.name)
   if (found.problem) return el('tr', {}, el('td'), el('td', {}, link), el('td', { colspan: 5, class: 'note' }, found.problem))
   return el('tr', {},
     el('td', {}, el('input', { type: 'checkbox', name: 'compare', value: found.key, 'aria-label': `compare ${found.name}` })),
-    el('td', {}, link, found.running ? el('span', {}, ' ', el('span', { class: 'chip find' }, 'running')) : ''),
+    el('td', {}, link, about(found), found.running ? el('span', {}, ' ', el('span', { class: 'chip find' }, 'running')) : ''),
     el('td', { class: 'n' }, `${count(found.structures)} of ${count(found.budget)}`),
     el('td', { class: 'n' }, count(found.refined)),
     el('td', { class: 'optional' }, found.source),
@@ -15,7 +17,7 @@ function campaign(found) {
 }
 
 const list = (name, found, path) => (found.length
-  ? [el('section', {}, el('h2', {}, name), el('ul', {}, ...found.map(({ key, name: text }) => el('li', {}, el('a', { href: `/${path}/${part(key)}` }, text)))))]
+  ? [el('section', {}, el('h2', {}, name), el('ul', {}, ...found.map((one) => el('li', {}, el('a', { href: `/${path}/${part(one.key)}` }, one.name), about(one)))))]
   : [])
 
 fill(async () => {
