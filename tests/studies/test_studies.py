@@ -146,7 +146,8 @@ def test_what_a_cell_needs_is_made_before_it() -> None:
 def test_every_row_of_the_paper_is_made_but_those_of_others() -> None:
     for study in STUDIES.values():
         assert all(row.needs == OTHERS for row in study.rows if row.cell is None)
-        if study.paper in ("tab:internal", "tab:mattergen_dng", "tab:app-ft") and study.name != "transfer":
+        whole = ("tab:internal", "tab:mattergen_dng", "tab:app-ft", "tab:relax-budget")
+        if study.paper in whole and study.name != "transfer":
             named = {row.paper for row in study.rows}
             assert set(paper_tables()[study.paper]["rows"]) <= named
 
@@ -192,6 +193,23 @@ def test_curves_of_a_search_add_up(folder: Path) -> None:
         above = [row[ABOVE] for row in rows if row["valid"] and row[ABOVE] is not None]
         assert np.nanmin(median) >= min(above)
         assert np.nanmax(median) <= max(above)
+
+
+def test_a_hundred_steps_are_read_off_the_longer_relaxations(folder: Path) -> None:
+    """Everything of the smoke scale ends within a hundred steps, so that both budgets cost the same."""
+    study, results = find_study("relaxation-budget"), Results(folder, SMOKE)
+    run_study(study, results, where=Workplace(workers=1), say=lambda _: None)
+    table = tables.relaxation_budget(study, results)
+    ours = [line for line in table.rows if not line[0].endswith("the paper")]
+    assert [line[0] for line in ours] == [row.label for row in study.rows]
+    for line, row in zip(ours, study.rows, strict=True):
+        done = results.evaluation(row)
+        assert done is not None
+        steps = [r["relaxation_steps"] for r in done.rows() if r["relaxation"] is not None]
+        assert line[1] == str(len(steps))
+        assert line[2:4] == line[4:6]
+        assert line[3] == f"{np.mean(steps) if steps else 0:.1f} steps"
+    assert any("times the steps" in note for note in table.notes)
 
 
 def test_a_killed_study_goes_on_side_by_side(folder: Path, tmp_path: Path) -> None:

@@ -46,6 +46,8 @@ class Judging:
 
 
 FREE, FIXED = Judging(), Judging(options=(("cell", False),))
+POSITIONS, CELL_FREE = "positions", "cell free"
+"""How labels of rows end whose crystals are relaxed both ways."""
 LEMAT_GATE = Judging(options=(("gate", "lemat"),))
 MATTERGEN, LEMAT = Judging(protocol="mattergen"), Judging(protocol="lemat")
 LEMAT_MP = Judging(protocol="lemat", options=(("hull", "mp"),))
