@@ -68,8 +68,10 @@ def studies_page() -> str:
 
 
 def _study_line(study: Study) -> str:
-    plans = [plan_study(study, Results(NOWHERE, SCALES[name])) for name in ("laptop", "paper")]
-    cells = len({unit.cell for wave in waves(study) for unit in wave if unit.judging is None})
+    laptop, paper = (Results(NOWHERE, SCALES[name]) for name in ("laptop", "paper"))
+    plans = [plan_study(study, results) for results in (laptop, paper)]
+    making = [unit for wave in waves(study) for unit in wave if unit.judging is None]
+    cells = len({unit.cell for unit in making if not unit.finished(laptop)})
     proposed = " | ".join(f"{plan['structures_left']:,}" for plan in plans)
     return (
         f"| [{study.name}](#{study.name}) | {study.paper or '–'} | {len(study.rows)} | {cells} | {proposed} |"
