@@ -30,6 +30,7 @@ from anchor.studies.declared import STUDIES, find_study
 from anchor.studies.kinds import Distilled, Generated, Given, Searched, depth, digest, needs
 from anchor.studies.scales import SCALES
 from anchor.studies.search_figure import ABOVE, finished_ledgers, progress
+from anchor.studies.watch import Watch, structures_so_far
 
 SMOKE, PAPER = SCALES["smoke"], SCALES["paper"]
 
@@ -210,6 +211,20 @@ def test_a_hundred_steps_are_read_off_the_longer_relaxations(folder: Path) -> No
         assert line[2:4] == line[4:6]
         assert line[3] == f"{np.mean(steps) if steps else 0:.1f} steps"
     assert any("times the steps" in note for note in table.notes)
+
+
+def test_who_waits_hears_how_far_the_searches_are(tmp_path: Path) -> None:
+    study, results = find_study("invalid-penalty"), Results(tmp_path, SMOKE)
+    of = len(study.rows) * SMOKE.structures
+    assert structures_so_far(study, results) == (0, of)
+    heard: list[tuple[int, int, float]] = []
+    with Watch(study, results, lambda *told: heard.append(told), every=0.01):
+        run_study(study, results, where=Workplace(workers=1), say=lambda _: None)
+    done = [told[0] for told in heard]
+    assert done
+    assert done == sorted(set(done))
+    assert all(0 < n <= total == of and left >= 0 for n, total, left in heard)
+    assert structures_so_far(study, results) == (of, of)
 
 
 def test_a_killed_study_goes_on_side_by_side(folder: Path, tmp_path: Path) -> None:

@@ -93,13 +93,20 @@ def run(
     from anchor.executors import Workplace
     from anchor.studies.cells import draw_figures, run_study
     from anchor.studies.declared import find_study
+    from anchor.studies.watch import Watch
 
     study, results = find_study(name).only(only), _results(scale, out, n)
+    terminal = sys.stderr.isatty()
 
-    def tell(text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+    def tell(text: str, end: str = "\n") -> None:
+        print(f"\r\033[K{text}" if terminal else text, end=end, file=sys.stderr, flush=True)
 
-    run_study(study, results, where=Workplace(**where), at_a_time=at_a_time, say=tell)
+    def tell_structures(done: int, of: int, left: float) -> None:
+        text = f"searches: {done:,} of {of:,} structures, about {max(1, round(left / 60))} min left"
+        tell(text, end="" if terminal else "\n")
+
+    with Watch(study, results, tell_structures, every=5 if terminal else 60):
+        run_study(study, results, where=Workplace(**where), at_a_time=at_a_time, say=tell)
     for path in draw_figures(study, results):
         tell(f"written: {path}")
     table(name, scale, out, n, only, json=json)
