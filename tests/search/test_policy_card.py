@@ -12,6 +12,7 @@ from anchor.cli.policy import app
 from anchor.config import load_config
 from anchor.errors import InputError
 from anchor.policy.weights import load_policy
+from anchor.screening.order import PLACES
 from anchor.search.campaign import Campaign
 from anchor.search.ledger import Ledger
 from anchor.search.policies import DEFAULT_POLICY, load_trained
@@ -63,4 +64,5 @@ def test_the_card_of_the_shipped_policy_says_how_it_was_fitted() -> None:
     assert hashlib.sha256(DEFAULT_POLICY.read_bytes()).hexdigest() == card["sha256"]
     assert card["command"].startswith("anchor policy fit --ranking")
     assert card["curve"][-1]["held_out"] > card["curve"][0]["held_out"] + 4  # nats
-    assert card["ranking"]["formulas"] > 100_000
+    assert card["ranking"]["formulas"] == PLACES
+    assert card["draws"]["mean_chance"] > 0.5
