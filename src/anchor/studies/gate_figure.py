@@ -11,40 +11,37 @@ from pymatgen.core import Element
 
 from anchor.chemistry.formula import parse_amounts
 from anchor.search.ledger import Ledger
-from anchor.studies.search_figure import finished_ledgers, windows
+from anchor.studies.search_figure import finished_ledgers, late, windows
 
 if TYPE_CHECKING:
     from anchor.studies.cells import Results
     from anchor.studies.declaration import Study
 
-LAST_STEPS = 400
-"""Of the paper's panel of elements."""
 SHOWN = 24
 """Elements in the panel."""
 
 
-def formulas_by_step(ledger: Ledger) -> list[tuple[int, dict[str, int]]]:
-    """Step and amounts of every proposal."""
-    return [(row["step"], parse_amounts(row["formula"])) for row in ledger.rows(("step", "formula"))]
+def formulas(ledger: Ledger) -> list[dict[str, int]]:
+    """Amounts of every proposal."""
+    return [parse_amounts(row["formula"]) for row in ledger.rows(("formula",))]
 
 
 def all_metal(amounts: dict[str, int]) -> bool:
     return all(Element(symbol).is_metal for symbol in amounts)
 
 
-def element_shares(proposals: list[tuple[int, dict[str, int]]], last: int = LAST_STEPS) -> dict[str, float]:
-    """Share of the formulas of the last steps that have each element."""
-    end = max(step for step, _ in proposals)
-    late = [amounts for step, amounts in proposals if step > end - last]
-    counts = Counter(symbol for amounts in late for symbol in amounts)
-    return {symbol: count / len(late) for symbol, count in counts.most_common()}
+def element_shares(proposals: list[dict[str, int]]) -> dict[str, float]:
+    """Share of the formulas of the last tenth that have each element: 400 steps of the paper's searches."""
+    last = late(proposals)
+    counts = Counter(symbol for amounts in last for symbol in amounts)
+    return {symbol: count / len(last) for symbol, count in counts.most_common()}
 
 
-def curves(proposals: list[tuple[int, dict[str, int]]]) -> list[tuple[int, float, float]]:
+def curves(proposals: list[dict[str, int]]) -> list[tuple[int, float, float]]:
     """Structures so far, all-metal share and mean atoms per formula, window by window."""
     points = []
     for part in windows(len(proposals)):
-        window = [proposals[i][1] for i in part]
+        window = [proposals[i] for i in part]
         metals = float(np.mean([all_metal(amounts) for amounts in window]))
         atoms = float(np.mean([sum(amounts.values()) for amounts in window]))
         points.append((int(part[-1]) + 1, metals, atoms))
@@ -61,7 +58,7 @@ def draw_gates(study: Study, results: Results, folder: Path) -> list[Path]:
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    found = {label: formulas_by_step(ledger) for label, ledger in ledgers.items()}
+    found = {label: formulas(ledger) for label, ledger in ledgers.items()}
     shares = {label: element_shares(proposals) for label, proposals in found.items()}
     most = Counter(
         {s: max(part.get(s, 0) for part in shares.values()) for part in shares.values() for s in part}
@@ -75,8 +72,8 @@ def draw_gates(study: Study, results: Results, folder: Path) -> list[Path]:
         x, metal, size = zip(*curves(found[label]), strict=True)
         metals.plot(x, [100 * m for m in metal], label=label)
         atoms.plot(x, size, label=label)
-    elements.set_xticks(np.arange(len(symbols)), symbols, fontsize=7)
-    elements.set(ylabel="formulas with the element, %", title=f"last {LAST_STEPS} steps")
+    elements.set_xticks(np.arange(len(symbols)), symbols, fontsize=6)
+    elements.set(ylabel="formulas with the element, %", title="last tenth of the search")
     metals.set(xlabel="structures", ylabel="all-metal formulas, %", ylim=(0, 100))
     atoms.set(xlabel="structures", ylabel="atoms per formula", ylim=(0, None))
     elements.legend(fontsize="small")

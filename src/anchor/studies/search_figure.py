@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from anchor.studies.cells import Results
     from anchor.studies.declaration import Study
 
+T = TypeVar("T")
+LATE = 10
+"""The late window is a tenth of a search, 10,000 structures in the paper."""
 WINDOWS = 20
 """Points of the curves."""
 PANELS = (
@@ -31,6 +34,11 @@ def finished_ledgers(study: Study, results: Results) -> dict[str, Ledger]:
         if row.label not in found and (ledger := results.ledger(row)) is not None:
             found[row.label] = ledger
     return found
+
+
+def late(rows: list[T]) -> list[T]:
+    """The last tenth of a search."""
+    return rows[-max(1, len(rows) // LATE) :]
 
 
 def windows(n: int) -> list[np.ndarray]:

@@ -7,7 +7,7 @@ import io
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from pymatgen.core import Element
@@ -23,11 +23,9 @@ from anchor.statistics import wilson_interval
 from anchor.studies.cells import Results
 from anchor.studies.declaration import CELL_FREE, Row, Study, Table, paper_tables
 from anchor.studies.kinds import Given, Searched
+from anchor.studies.search_figure import late
 
-T = TypeVar("T")
 FIFTHS = 5
-LATE = 10
-"""The late window is a tenth of the budget, 10,000 structures in the paper."""
 INTERVALS = (
     "Ours: percent (count; 95 % interval of Wilson). The paper: percent ± standard deviation over seeds."
 )
@@ -121,17 +119,12 @@ def late_window(study: Study, results: Results) -> Table:
     for row in study.rows:
         ours = [MISSING] * (1 + len(columns))
         if (ledger := results.ledger(row)) is not None:
-            tally = Tally().add_all(_late(list(ledger.rows(TALLY_COLUMNS))))
+            tally = Tally().add_all(late(list(ledger.rows(TALLY_COLUMNS))))
             counts = [tally.counts[name.lower()] for name in columns]
             ours = [str(tally.proposed), *(counted(k, tally.proposed) for k in counts)]
         rows += _above_the_paper(study, row, ours, [MISSING, *stated(study, row, columns)])
     own = "The last tenth of each search. Energies are those of its own potential: rows are not comparable."
     return Table(["row", "structures", *columns], rows, [own, INTERVALS])
-
-
-def _late(rows: list[T]) -> list[T]:
-    """The last tenth of a search."""
-    return rows[-max(1, len(rows) // LATE) :]
 
 
 def novelty_branches(study: Study, results: Results) -> Table:
@@ -206,7 +199,7 @@ def gates(study: Study, results: Results) -> Table:
 
 def _drawn(ledger: Ledger) -> tuple[str, str]:
     """All-metal share and mean atoms per formula unit of the last tenth of a search."""
-    last = [parse_amounts(row["formula"]) for row in _late(list(ledger.rows(("formula",))))]
+    last = [parse_amounts(row["formula"]) for row in late(list(ledger.rows(("formula",))))]
     metals = sum(all(Element(e).is_metal for e in amounts) for amounts in last)
     return counted(metals, len(last)), f"{np.mean([sum(a.values()) for a in last]):.1f}"
 
