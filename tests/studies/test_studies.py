@@ -1,5 +1,6 @@
 """Studies: declarations that fit the paper's numbers, cells that are shared, and every study end to end."""
 
+import json
 import os
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 from anchor.cli.main import app
 from anchor.executors import Workplace
 from anchor.studies import tables
-from anchor.studies.budget import plan_study
+from anchor.studies.budget import plan_studies, plan_study
 from anchor.studies.cells import Results, Unit, draw_figures, run_study, waves
 from anchor.studies.declaration import (
     FIXED,
@@ -256,3 +257,13 @@ def test_the_plan_of_the_paper(tmp_path: Path) -> None:
     assert plan["relaxations_at_most"] == plan["structures_left"] + plan["structures_to_evaluate"]
     assert plan["training_steps_left"] >= 150_000 * (4 + 2)
     assert plan["gpu_hours_in_the_paper"] == 3 * 168
+
+
+def test_the_plan_of_all_studies_is_that_of_each(tmp_path: Path) -> None:
+    found = plan_studies(STUDIES.values(), Results(tmp_path, PAPER))
+    assert list(found) == list(STUDIES)
+    assert found["where"] == plan_study(find_study("where"), Results(tmp_path, PAPER))
+    line = ["study", "plan", "--scale", "smoke", "--out", str(tmp_path), "--json"]
+    shown = CliRunner().invoke(app, line)
+    assert list(json.loads(shown.stdout)) == list(STUDIES), shown.output
+    assert "of one study" in str(CliRunner().invoke(app, [*line, "--only", "full"]).exception)

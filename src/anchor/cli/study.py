@@ -13,6 +13,7 @@ from anchor.cli.help import App
 from anchor.cli.program import program
 from anchor.cli.study_theory import covariance, decomposition, tilt
 from anchor.cli.where import NOWHERE, Where, works_somewhere
+from anchor.errors import InputError
 
 if TYPE_CHECKING:
     from anchor.studies.cells import Results
@@ -114,7 +115,9 @@ def run(
 
 @app.command()
 def plan(
-    name: Name,
+    name: Annotated[
+        str, typer.Argument(help="Name of a study; default: all, a line each.", show_default=False)
+    ] = "",
     scale: ScaleName = "paper",
     out: Out = Path("studies"),
     n: Size = None,
@@ -125,16 +128,40 @@ def plan(
 
     The speed is that of the searches in OUT; without any, a few crystals are relaxed to know it.
 
-    Example: anchor study plan exploration --scale paper
-    """
-    from anchor.studies.budget import plan_study
-    from anchor.studies.declared import find_study
+    Examples:
 
-    found = plan_study(find_study(name).only(only), _results(scale, out, n), measure=True)
-    if json:
-        emit(found)
+      anchor study plan exploration --scale paper
+      anchor study plan --scale laptop
+    """
+    from anchor.studies.budget import plan_studies, plan_study
+    from anchor.studies.declared import STUDIES, find_study
+
+    results = _results(scale, out, n)
+    if name:
+        found = plan_study(find_study(name).only(only), results, measure=True)
+        if json:
+            emit(found)
+            return
+        print_table(["what", "value"], ([key.replace("_", " "), value] for key, value in found.items()))
         return
-    print_table(["what", "value"], ([key.replace("_", " "), value] for key, value in found.items()))
+    if only:
+        raise InputError("--only is about the rows of one study", "name a study, see: anchor study list")
+    plans = plan_studies(STUDIES.values(), results, measure=True)
+    if json:
+        emit(plans)
+        return
+    columns = {
+        "structures_left": "structures of searches",
+        "structures_to_evaluate": "to evaluate",
+        "training_steps_left": "steps of training",
+        "cpu_hours_of_campaigns_here": "CPU hours of searches here",
+        "gpu_hours_in_the_paper": "GPU hours in the paper",
+    }
+    print_table(
+        ["study", *columns.values()],
+        ([study, *(one[key] for key in columns)] for study, one in plans.items()),
+        title=f"{scale}: {results.scale.budget}. What is left to make; studies share what they both need",
+    )
 
 
 @app.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from anchor.evaluate.internal import InternalProtocol
@@ -26,6 +27,22 @@ def plan_study(study: Study, results: Results, *, measure: bool = False) -> dict
     Args:
         measure: Where there are none, relax a few crystals to know the speed; else it is None.
     """
+    return plan_studies([study], results, measure=measure)[study.name]
+
+
+def plan_studies(
+    studies: Iterable[Study], results: Results, *, measure: bool = False
+) -> dict[str, dict[str, Any]]:
+    """The same for several studies, by name; what they share counts in each."""
+    scale = results.scale
+    seconds, measured = seconds_per_structure(results)
+    if seconds is None and measure:
+        seconds = steps_per_search(results) * seconds_per_step(scale.config().relax.potential)
+        measured = f"{CRYSTALS} crystals for {STEPS} steps just now; every relaxation at its step limit"
+    return {study.name: _plan(study, results, seconds, measured) for study in studies}
+
+
+def _plan(study: Study, results: Results, seconds: float | None, measured: str) -> dict[str, Any]:
     scale = results.scale
     units = [unit for wave in waves(study) for unit in wave]
     making = [unit for unit in dict.fromkeys(units) if unit.judging is None]
@@ -33,10 +50,6 @@ def plan_study(study: Study, results: Results, *, measure: bool = False) -> dict
     campaigns = [unit for unit in making if proposed(unit, results)]
     left = sum(proposed(unit, results) for unit in campaigns if not unit.finished(results))
     evaluated = sum(not unit.finished(results) for unit in judging) * scale.n * scale.seeds
-    seconds, measured = seconds_per_structure(results)
-    if seconds is None and measure:
-        seconds = steps_per_search(results) * seconds_per_step(scale.config().relax.potential)
-        measured = f"{CRYSTALS} crystals for {STEPS} steps just now; every relaxation at its step limit"
     trained = [unit.cell for unit in making if not proposed(unit, results)]
     return {
         "scale": scale.name,
