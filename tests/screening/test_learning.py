@@ -51,8 +51,8 @@ def test_outcomes_move_formulas_alike_and_not_strangers() -> None:
 
 def test_failures_count_as_failures_and_faults_as_nothing(seen: learning.Array) -> None:
     failed = learn(seen[:200], np.full(200, np.nan)).chances(seen[:200])[0]
-    assert failed.mean() < 0.1
     nothing = learn(seen[:0], NOTHING).chances(seen)
+    assert failed.mean() < 0.3 * nothing[0][:200].mean()
     assert np.array_equal(learn(seen[:200], np.full(200, np.inf)).chances(seen), nothing)
 
 
