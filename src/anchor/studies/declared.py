@@ -25,7 +25,6 @@ from anchor.studies.search_figure import draw_searches
 from anchor.studies.theory_page import draw_theory
 
 FULL = Searched()
-OWN, OWN_FIXED = Judging(None), Judging(None, options=FIXED.options)
 PRIORS = ("templates-all", "wyckoff", "crystalite", "omatg", "kldm")
 IN_PAPER = {
     "kldm": "Trained on KLDM",
